@@ -1,0 +1,40 @@
+# Two commands do everything on a fresh clone: `make demo` and `make test`.
+# Each keeps a stamp in .venv, so a second run starts at once; editing pyproject.toml or constraints.txt reinstalls.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/pip --disable-pip-version-check -q
+DEPS   := pyproject.toml constraints.txt
+
+.PHONY: demo test lint types clean
+
+demo: $(VENV)/.base
+	$(BIN)/scff demo
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: $(VENV)/.lint $(VENV)/.test
+	$(BIN)/mypy
+
+# torch comes first and by its pinned version: that is the CPU build, and nothing later replaces it.
+$(VENV)/.base: $(DEPS)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install "$$(grep '^torch==' constraints.txt)"
+	$(PIP) install -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.test: $(VENV)/.base
+	$(PIP) install -c constraints.txt -e '.[test]'
+	touch $@
+
+$(VENV)/.lint: $(VENV)/.base
+	$(PIP) install -c constraints.txt -e '.[lint]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
