@@ -1,0 +1,183 @@
+"""What a backbone is: two small protocols, and the facts it states about itself.
+
+A **row backbone** has a fixed-width row representation between its feature encoder and its context encoder, so a wide
+table can be encoded leaf by leaf and merged there. A **token backbone** keeps a feature-token axis to the end.
+
+Shape legend: ``S`` support rows, ``Q`` query rows, ``G`` leaves of one group, ``W`` columns of a leaf, ``E``
+representation width, ``K`` classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from scff.tables import Table
+
+__all__ = ["BackboneSpec", "LeafCache", "Limits", "RowBackbone", "RowView", "Weights"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Where the weights of a named backbone come from.
+
+    Attributes
+    ----------
+    filename : str
+        Name of the file in every place it is looked for.
+    repo : str or None
+        Hugging Face repository, if it is published there.
+    sha256 : str or None
+        Digest of the file, or its beginning where only that is known.
+    embedded : bool
+        Whether the file is part of this package.
+    fetch : str or None
+        Name of a downloader of its own, for files that are on no hub.
+    """
+
+    filename: str
+    repo: str | None = None
+    sha256: str | None = None
+    embedded: bool = False
+    fetch: str | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a backbone can take; None means no limit of its own."""
+
+    leaf_width: int | None = None
+    classes: int | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class BackboneSpec:
+    """The facts of one backbone, and how to load it.
+
+    Attributes
+    ----------
+    name : str
+        Name users give, lower case.
+    kind : {"row", "token"}
+    summary : str
+        One line for listings.
+    load : callable
+        ``load(path, device)`` returns the backbone.
+    weights : Weights or None
+        None for a layout that is only ever loaded from a path.
+    code_licence, weights_licence : str
+    limits : Limits
+    requires : str
+        The upstream package and the versions the adapter was written against.
+    recognises : callable or None
+        Tells from the path of a checkpoint whether it has this backbone's layout.
+    """
+
+    name: str
+    kind: Literal["row", "token"]
+    summary: str
+    load: Callable[[Path, torch.device], Any]
+    weights: Weights | None
+    code_licence: str
+    weights_licence: str
+    limits: Limits = field(default_factory=Limits)
+    requires: str = ""
+    recognises: Callable[[Path], bool] | None = None
+
+
+@dataclass
+class LeafCache:
+    """What a group of leaves keeps from the support so that queries need not see it again.
+
+    Attributes
+    ----------
+    tensors : dict of str to Tensor
+        The bulk; may be moved to disk and back.
+    state : object
+        The rest: fitted preprocessing, small and picklable.
+    """
+
+    tensors: dict[str, torch.Tensor]
+    state: Any = None
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the tensors."""
+        return sum(tensor.nbytes for tensor in self.tensors.values())
+
+
+@runtime_checkable
+class RowView(Protocol):
+    """One native view of one support table: the backbone's own preprocessing, and every call of the model.
+
+    Attributes
+    ----------
+    columns : ndarray of int
+        The user's columns that the preprocessing keeps.
+    """
+
+    columns: IntArray
+
+    def prepare(self, rows: Table) -> Any:
+        """Bring query rows into the form `encode_query` takes; done once per block of rows, not per leaf."""
+        ...
+
+    def encode_support(self, leaves: Sequence[IntArray]) -> tuple[torch.Tensor, LeafCache]:
+        """Encode the support rows of leaves of equal width.
+
+        Returns
+        -------
+        message_GSE : Tensor
+            Row representations of each leaf.
+        cache : LeafCache
+            What `encode_query` needs for the same leaves.
+        """
+        ...
+
+    def encode_query(self, leaves: Sequence[IntArray], cache: LeafCache, rows: Any) -> torch.Tensor:
+        """Encode prepared query rows of the same leaves; returns message_GQE."""
+        ...
+
+    def build_context(self, h_SE: torch.Tensor) -> Any:
+        """Run the context encoder on the merged support, once. Must not change its argument."""
+        ...
+
+    def predict(self, context: Any, h_QE: torch.Tensor) -> torch.Tensor:
+        """Context encoder and head for merged query rows: logits_QK, in the order of the class codes."""
+        ...
+
+    def compile_native(self) -> Any:
+        """Whatever `native` can keep from the support."""
+        ...
+
+    def native(self, compiled: Any, rows: Table) -> torch.Tensor:
+        """The upstream model's own inference on all columns at once: logits_QK."""
+        ...
+
+
+@runtime_checkable
+class RowBackbone(Protocol):
+    """A loaded row backbone."""
+
+    spec: BackboneSpec
+    path: Path
+    device: torch.device
+
+    def views(
+        self, support: Table, y: IntArray, *, n_estimators: int, cache: bool, random_state: int
+    ) -> Sequence[RowView]:
+        """The backbone's own ensemble views of a support table; one is its plain full-width member."""
+        ...
+
+    def combine(self, logits: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float64]:
+        """Class probabilities from the logits of every view, averaged as the backbone does."""
+        ...

@@ -1,0 +1,128 @@
+"""Names of backbones: the ones written here, and those other packages bring.
+
+Another package adds a backbone with an entry point in the group ``scff.backbones`` that names a `BackboneSpec`, or a
+function returning one. Registering validates it, so a broken plug-in is one clear error and never a wrong number.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import weakref
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from scff import checkpoints
+from scff.backbones.base import BackboneSpec, RowBackbone
+from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError, CheckpointMissing
+
+__all__ = ["AUTO_ORDER", "choose_auto", "get_spec", "load_backbone", "register", "specs"]
+
+logger = logging.getLogger(__name__)
+
+AUTO_ORDER = ("tabicl-v2", "tabpfn-v1", "nano")
+"""What ``backbone="auto"`` tries, best first; only files already on this machine."""
+
+_SPECS: dict[str, BackboneSpec] = {}
+_LOADED: weakref.WeakValueDictionary[tuple[str, str, str], Any] = weakref.WeakValueDictionary()
+_discovered = False
+
+
+def register(spec: BackboneSpec) -> BackboneSpec:
+    """Add a backbone to the registry.
+
+    Raises
+    ------
+    BackboneError
+        If the name is taken or malformed, or the specification is incomplete.
+    """
+    if not isinstance(spec, BackboneSpec):
+        raise BackboneError(f"A backbone is registered by a BackboneSpec, not by {type(spec).__name__}.")
+    if spec.name != spec.name.lower() or not spec.name or any(c.isspace() or c in "/\\" for c in spec.name):
+        raise BackboneError(f"A backbone's name is lower case, without spaces or slashes; {spec.name!r} is not.")
+    if _SPECS.get(spec.name, spec) is not spec:
+        raise BackboneError(f"There is already a backbone {spec.name!r}; choose another name.")
+    if not callable(spec.load) or spec.kind not in ("row", "token"):
+        raise BackboneError(f"The specification of {spec.name!r} needs a callable `load` and kind 'row' or 'token'.")
+    if not spec.code_licence or not spec.weights_licence:
+        raise BackboneError(f"The specification of {spec.name!r} must state the licences of its code and weights.")
+    _SPECS[spec.name] = spec
+    return spec
+
+
+def specs() -> dict[str, BackboneSpec]:
+    """Every known backbone by name, built-in ones first."""
+    global _discovered
+    if not _discovered:
+        _discovered = True
+        from scff.backbones import tabicl_files
+
+        for spec in tabicl_files.SPECS:
+            register(spec)
+        for point in entry_points(group="scff.backbones"):
+            try:
+                loaded = point.load()
+                register(loaded() if callable(loaded) and not isinstance(loaded, BackboneSpec) else loaded)
+            except Exception as error:  # a broken plug-in must not take the others down, nor hide
+                logger.warning("the backbone plug-in %r (%s) is not usable: %s", point.name, point.value, error)
+    return dict(_SPECS)
+
+
+def get_spec(name: str) -> BackboneSpec:
+    """Look a backbone up by name.
+
+    Raises
+    ------
+    BackboneNotAvailable
+        If there is none of that name.
+    """
+    known = specs()
+    if name not in known:
+        raise BackboneNotAvailable(
+            f"There is no backbone {name!r}; known are {', '.join(known)}, or pass the path of a checkpoint."
+        )
+    return known[name]
+
+
+def choose_auto() -> BackboneSpec:
+    """The best backbone whose weights are already on this machine; never the network."""
+    known = specs()
+    for name in AUTO_ORDER:
+        spec = known.get(name)
+        if spec is not None and spec.weights is not None and checkpoints.find(spec.weights) is not None:
+            return spec
+    raise CheckpointMissing('No backbone has weights on this machine, not even "nano": reinstall scff.')
+
+
+def load_backbone(backbone: str | os.PathLike[str], device: torch.device) -> RowBackbone:
+    """Load a backbone by name, or from the path of a checkpoint.
+
+    A checkpoint is loaded once per process and device and shared: frozen weights have no state.
+    """
+    name = os.fspath(backbone)
+    path = Path(name)
+    if name in specs():
+        spec = get_spec(name)
+        path = checkpoints.obtain(spec)
+    elif path.suffix or len(path.parts) > 1 or path.exists():
+        spec = _recognise(path)
+    else:
+        spec = get_spec(name)
+    key = (spec.name, checkpoints.sha256(path), str(device))
+    loaded: Any = _LOADED.get(key)
+    if loaded is None:
+        loaded = spec.load(path, device)
+        _LOADED[key] = loaded
+    return loaded  # type: ignore[no-any-return]
+
+
+def _recognise(path: Path) -> BackboneSpec:
+    if not path.is_file():
+        raise CheckpointMissing(f"There is no checkpoint at {path}; check the path given as backbone.")
+    for spec in specs().values():
+        if spec.recognises is not None and spec.recognises(path):
+            return spec
+    raise CheckpointError(f"{path} is not in the layout of any known backbone ({', '.join(specs())}).")

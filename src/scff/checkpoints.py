@@ -1,0 +1,148 @@
+"""Where weights come from, and that they are what they claim to be.
+
+Search order: an explicit path; the directory in ``SCFF_CHECKPOINT_DIR``; scff's own cache (files fetched by ``scff
+backbones fetch``); the Hugging Face cache; the package itself. Only then, and only when asked by name, the network.
+``HF_HUB_OFFLINE=1`` forbids that too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import zipfile
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from scff.errors import CheckpointError, CheckpointMissing
+
+if TYPE_CHECKING:
+    from scff.backbones.base import BackboneSpec, Weights
+
+__all__ = ["cache_dir", "find", "load_torch", "obtain", "sha256", "verify"]
+
+logger = logging.getLogger(__name__)
+
+
+def cache_dir() -> Path:
+    """Directory of files that scff fetched itself."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "scff"
+
+
+def find(weights: Weights) -> tuple[Path, str] | None:
+    """Look for a file of weights on this machine.
+
+    Returns
+    -------
+    (path, origin) or None
+        ``origin`` is "local", "fetched", "hub cache" or "embedded".
+    """
+    directory = os.environ.get("SCFF_CHECKPOINT_DIR")
+    candidates: list[tuple[Path, str]] = []
+    if directory:
+        candidates.append((Path(directory) / weights.filename, "local"))
+    candidates.append((cache_dir() / weights.filename, "fetched"))
+    if weights.repo is not None:
+        from huggingface_hub import try_to_load_from_cache
+
+        cached = try_to_load_from_cache(weights.repo, weights.filename)
+        if isinstance(cached, str):
+            candidates.append((Path(cached), "hub cache"))
+    if weights.embedded:
+        candidates.append((Path(str(resources.files("scff") / "weights" / weights.filename)), "embedded"))
+    return next(((path, origin) for path, origin in candidates if path.is_file()), None)
+
+
+def obtain(spec: BackboneSpec) -> Path:
+    """Find the weights of a named backbone, downloading them from the hub if need be.
+
+    Raises
+    ------
+    CheckpointMissing
+        If they are not here and cannot be downloaded.
+    """
+    weights = spec.weights
+    if weights is None:
+        raise CheckpointMissing(f"{spec.name!r} has no published weights; pass the path of a checkpoint as backbone.")
+    found = find(weights)
+    path = found[0] if found is not None else _download(spec.name, weights)
+    verify(path, weights)
+    return path
+
+
+def verify(path: Path, weights: Weights) -> None:
+    """Compare a file with its pinned digest.
+
+    Raises
+    ------
+    CheckpointError
+        If they differ.
+    """
+    if weights.sha256 is None:
+        return
+    digest = sha256(path)
+    if not digest.startswith(weights.sha256):
+        raise CheckpointError(
+            f"{path} is damaged or not the released file: sha256 {digest[:12]}..., expected {weights.sha256[:12]}... "
+            "Delete it and fetch it again."
+        )
+
+
+def sha256(path: Path) -> str:
+    """Digest of a file; remembered while the file does not change."""
+    stat = path.stat()
+    return _sha256(str(path), stat.st_mtime_ns, stat.st_size)
+
+
+def load_torch(path: Path) -> Any:
+    """Read a torch checkpoint without running any code from it.
+
+    Raises
+    ------
+    CheckpointMissing, CheckpointError
+        If there is no such file, or it cannot be read.
+    """
+    if not path.is_file():
+        raise CheckpointMissing(f"There is no checkpoint at {path}; check the path given as backbone.")
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises half a dozen unrelated types for a damaged file
+        kind = "is damaged" if zipfile.is_zipfile(path) else "is not a torch checkpoint, or half a download"
+        raise CheckpointError(
+            f"{path} {kind} ({type(error).__name__}: {str(error).splitlines()[0][:120]}); "
+            "delete it and fetch it again, or pass the path of another one."
+        ) from error
+
+
+@lru_cache(maxsize=64)
+def _sha256(path: str, mtime_ns: int, size: int) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _download(name: str, weights: Weights) -> Path:
+    remedy = (
+        f"put {weights.filename} into a directory and name it in SCFF_CHECKPOINT_DIR, pass the file's path as "
+        'backbone, or use backbone="nano", which is part of the package.'
+    )
+    if weights.repo is None:
+        raise CheckpointMissing(f"The weights of {name!r} are not on this machine; {remedy}")
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
+
+    logger.info("downloading %s from the Hugging Face hub (%s)", weights.filename, weights.repo)
+    try:
+        return Path(hf_hub_download(weights.repo, weights.filename))
+    except OfflineModeIsEnabled as error:
+        raise CheckpointMissing(
+            f"The weights of {name!r} are not on this machine and HF_HUB_OFFLINE is set; {remedy}"
+        ) from error
+    except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
+        raise CheckpointMissing(
+            f"The weights of {name!r} are not on this machine and the Hugging Face hub cannot be reached; {remedy}"
+        ) from error

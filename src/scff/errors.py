@@ -1,0 +1,49 @@
+"""One exception tree; every message says what to do next.
+
+Errors about the user's data are also `ValueError`, so code written against scikit-learn keeps working.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BackboneError",
+    "BackboneNotAvailable",
+    "CheckpointError",
+    "CheckpointMissing",
+    "DataError",
+    "MemoryBudgetError",
+    "ModelFileError",
+    "SCFFError",
+]
+
+
+class SCFFError(Exception):
+    """Base of everything this library raises on purpose."""
+
+
+class DataError(SCFFError, ValueError):
+    """The table, the target or a parameter cannot be used as given."""
+
+
+class BackboneError(SCFFError):
+    """A backbone cannot do what was asked: too many classes, a changed upstream package, ..."""
+
+
+class BackboneNotAvailable(BackboneError, LookupError):
+    """No backbone of that name, or its package is not installed."""
+
+
+class CheckpointError(SCFFError):
+    """A file of weights is damaged, or is not what it claims to be."""
+
+
+class CheckpointMissing(CheckpointError, FileNotFoundError):
+    """The weights are not on this machine and may not, or could not, be downloaded."""
+
+
+class MemoryBudgetError(SCFFError, MemoryError):
+    """Even the smallest blocks would not fit into ``memory_limit``."""
+
+
+class ModelFileError(SCFFError, ValueError):
+    """A saved ``.scff`` model cannot be read."""

@@ -1,0 +1,390 @@
+"""The scikit-learn face: `FoldedClassifier`."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from scff import checkpoints
+from scff.backbones.base import RowBackbone
+from scff.backbones.registry import AUTO_ORDER, choose_auto, load_backbone, specs
+from scff.caches import CacheMode, CacheStore
+from scff.errors import BackboneError, CheckpointError, CheckpointMissing, DataError
+from scff.folding import Compiled, FoldOptions, Native, fold, single_leaf
+from scff.mass_huber import MassHuber
+from scff.plan import FoldPlan, Routing, compile_plan
+from scff.tables import Table, as_table, encode_target
+from scff.tail import TAIL_RULES, TailGate, TailRule
+
+__all__ = ["FoldedClassifier"]
+
+logger = logging.getLogger(__name__)
+
+Method = Literal["scff", "native", "raw-core", "bounded-core", "mass-huber"]
+_METHODS = ("scff", "native", "raw-core", "bounded-core", "mass-huber")
+_warned_auto: set[str] = set()
+
+
+@dataclass(frozen=True)
+class CheckpointRef:
+    """Which weights a fitted model speaks of; the weights themselves are never stored with it."""
+
+    backbone: str
+    path: str
+    sha256: str
+
+
+class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A frozen tabular foundation model that reads tables of any width.
+
+    `fit` ranks the columns on the labelled rows, folds them into leaves, encodes the leaves, decides whether the weaker
+    columns add anything, and builds the model's context. `predict` then touches query rows only.
+
+    Parameters
+    ----------
+    backbone : str or path, default="auto"
+        Name of a backbone (``scff backbones`` lists them) or path of a checkpoint. ``"auto"`` takes the best one whose
+        weights are already on this machine and never uses the network.
+    method : {"scff", "native", "raw-core", "bounded-core", "mass-huber"}, default="scff"
+        The full method, or one of the paper's comparisons: the backbone's own inference on all columns; the Core in
+        one leaf; the folded Core without Tail; the earlier all-feature merge.
+    leaf_width : int, default=128
+        Most columns in a leaf, further bounded by the backbone.
+    fdr : float, default=0.05
+        Level of the Benjamini-Hochberg count that sizes the Core.
+    tail : str or TailRule, default="gated"
+        ``"gated"`` is the paper's gate, ``"off"`` leaves the Tail out. The paper's component controls are
+        ``"centred"``, ``"raw-residual"``, ``"fixed-prototype"``, ``"fisher"``, ``"no-single-leaf-fallback"`` and
+        ``"no-binary-restriction"``.
+    memory_limit : int or str, optional
+        Budget for the memory that fit and predict add, such as ``"2GiB"``. It changes block sizes, never the result.
+    n_estimators : int, default=1
+        Number of the backbone's own ensemble views to fold and average.
+    device : str, default="auto"
+        ``"auto"`` is CUDA where there is one, otherwise the CPU.
+    cache : bool or "disk", default=True
+        Keep what the support taught each leaf, so that `predict` does not encode it again: True up to 256 MiB in memory
+        and the rest in a temporary file, "disk" all in the file, False not at all.
+    random_state : int, default=0
+        Seed of random routing and of ensemble views.
+    verbose : int, default=0
+        1 shows progress bars.
+    routing : {"anova", "random"}, default="anova"
+        ``"random"`` is the paper's control: a Core of the same size, drawn at random.
+    leaf_batch : int or "auto", default="auto"
+        Leaves encoded together; "auto" is 1 on a CPU and 8 on an accelerator.
+    encode_unused_tail : bool, default=False
+        Encode the Tail even where it cannot be let in, as the paper literally does; for audits.
+
+    Attributes
+    ----------
+    plan_ : FoldPlan or None
+        How the columns were folded; None for ``method="native"``.
+    gate_ : TailGate or None
+        What was decided about the Tail, for the first view; None where nothing was folded.
+    gates_ : list of TailGate or None
+        The same for every view.
+    backbone_ : str
+        Name of the backbone in use.
+    checkpoint_ : CheckpointRef
+        Its file and digest.
+    classes_ : ndarray
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where the table had column names.
+    seconds_ : dict of str to float
+        Wall time of loading, planning and compiling.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from scff import FoldedClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = FoldedClassifier(backbone="nano").fit(X[:300], y[:300])
+    >>> clf.score(X[300:], y[300:]) > 0.9
+    True
+    >>> clf.plan_
+    FoldPlan(30 columns: Core 26 in 1 leaf, Tail 4 in 1 leaf)
+    """
+
+    def __init__(
+        self,
+        backbone: str | Path = "auto",
+        method: Method = "scff",
+        leaf_width: int = 128,
+        fdr: float = 0.05,
+        tail: str | TailRule = "gated",
+        memory_limit: int | str | None = None,
+        n_estimators: int = 1,
+        device: str = "auto",
+        cache: CacheMode = True,
+        random_state: int = 0,
+        verbose: int = 0,
+        *,
+        routing: Routing = "anova",
+        leaf_batch: int | Literal["auto"] = "auto",
+        encode_unused_tail: bool = False,
+    ) -> None:
+        self.backbone = backbone
+        self.method = method
+        self.leaf_width = leaf_width
+        self.fdr = fdr
+        self.tail = tail
+        self.memory_limit = memory_limit
+        self.n_estimators = n_estimators
+        self.device = device
+        self.cache = cache
+        self.random_state = random_state
+        self.verbose = verbose
+        self.routing = routing
+        self.leaf_batch = leaf_batch
+        self.encode_unused_tail = encode_unused_tail
+
+    def fit(self, X: Any, y: Any) -> FoldedClassifier:
+        """Compile a labelled support table.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Missing values may be NaN; text, categories and booleans come in a pandas or polars DataFrame.
+        y : array-like of shape (n_rows,)
+
+        Returns
+        -------
+        FoldedClassifier
+        """
+        rule = self._check_parameters()
+        support = self._validate(X, reset=True)
+        codes, self.classes_ = self._validate_target(y, support)
+        started = time.perf_counter()
+        backbone = self._load(self._choose())
+        limits = backbone.spec.limits
+        if limits.classes is not None and len(self.classes_) > limits.classes:
+            raise BackboneError(
+                f"{backbone.spec.name} knows at most {limits.classes} classes and the target has "
+                f"{len(self.classes_)}; choose a TabICL backbone, which has a hierarchy for more."
+            )
+        self.backbone_ = backbone.spec.name
+        self.checkpoint_ = CheckpointRef(
+            backbone.spec.name, str(backbone.path), checkpoints.sha256(Path(backbone.path))
+        )
+        loaded = time.perf_counter()
+        self.plan_: FoldPlan | None = None
+        self._support, self._codes, self._rule = support, codes, rule
+        self.gates_: list[TailGate | None] = []
+        planned = self._compile(backbone, None)
+        self.gates_ = [member.gate for member in self._runtime[1]]
+        self.gate_ = self.gates_[0]
+        done = time.perf_counter()
+        self.seconds_ = {"load": loaded - started, "plan": planned - loaded, "compile": done - planned}
+        return self
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Class probabilities of query rows.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            The same columns as at fit.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+        """
+        check_is_fitted(self)
+        rows = self._validate(X, reset=False)
+        if getattr(self, "_runtime", None) is None:  # after unpickling
+            self._compile(self._reload(), self.gates_)
+        backbone, members = self._runtime
+        logits = [member.predict(rows).float().cpu().numpy() for member in members]
+        return backbone.combine(logits)
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Most probable class of query rows; parameters as for `predict_proba`."""
+        proba = self.predict_proba(X)
+        out: npt.NDArray[Any] = self.classes_[proba.argmax(axis=1)]
+        return out
+
+    def _compile(self, backbone: RowBackbone, gates: list[TailGate | None] | None) -> float:
+        """Compile every view into `_runtime`; returns when the plan was ready."""
+        support, codes = self._support, self._codes
+        views = backbone.views(
+            support,
+            codes,
+            n_estimators=self.n_estimators,
+            cache=bool(self.cache),
+            random_state=self.random_state,
+        )
+        if self.plan_ is None and self.method != "native":
+            widest = backbone.spec.limits.leaf_width or self.leaf_width
+            self.plan_ = compile_plan(
+                support,
+                codes,
+                min(self.leaf_width, widest),
+                self.fdr,
+                self.routing,
+                columns=views[0].columns,
+                random_state=self.random_state,
+            )
+        planned = time.perf_counter()
+        store = CacheStore(self.cache)
+        options = self._options(backbone)
+        members: list[Compiled] = []
+        for i, view in enumerate(views):
+            plan = self.plan_
+            if plan is None:
+                members.append(Native(view))
+            elif self.method == "mass-huber":
+                members.append(MassHuber(view, plan, store, options))
+            else:
+                if self.method == "raw-core":
+                    plan = single_leaf(plan)
+                rule = self._rule if self.method == "scff" else None
+                gate = gates[i] if gates else None
+                members.append(fold(view, plan, codes, store, rule=rule, gate=gate, options=options))
+        self._runtime: tuple[RowBackbone, list[Compiled]] = (backbone, members)
+        return planned
+
+    def _options(self, backbone: RowBackbone) -> FoldOptions:
+        accelerated = backbone.device.type != "cpu"
+        return FoldOptions(
+            leaf_batch=(8 if accelerated else 1) if self.leaf_batch == "auto" else self.leaf_batch,
+            query_chunk=1024 if accelerated else 256,
+            encode_unused_tail=self.encode_unused_tail,
+            progress=self.verbose > 0,
+        )
+
+    def _check_parameters(self) -> TailRule | None:
+        if self.method not in _METHODS:
+            raise DataError(f"method must be one of {', '.join(_METHODS)}, not {self.method!r}.")
+        if self.cache not in (True, False, "disk"):
+            raise DataError(f'cache must be True, False or "disk", not {self.cache!r}.')
+        if self.n_estimators < 1:
+            raise DataError(f"n_estimators must be at least 1, not {self.n_estimators}.")
+        if isinstance(self.tail, TailRule):
+            return self.tail
+        if self.tail == "off":
+            return None
+        if self.tail not in TAIL_RULES:
+            known = ", ".join(["off", *TAIL_RULES])
+            raise DataError(f"tail must be a TailRule or one of {known}, not {self.tail!r}.")
+        return TAIL_RULES[self.tail]
+
+    def _validate(self, X: Any, *, reset: bool) -> Table:
+        if reset:
+            self.__dict__.pop("_runtime", None)
+        try:
+            if hasattr(X, "columns") and hasattr(X, "dtypes"):
+                validate_data(self, X, reset=reset, skip_check_array=True)
+                table = as_table(X)
+                if table.n_rows == 0:
+                    raise DataError("The table has no rows; 0 sample(s) cannot be used.")
+                if not reset:
+                    table = _like(table, self._support)
+            else:
+                values = validate_data(
+                    self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"
+                )
+                table = as_table(values)
+        except DataError:
+            raise
+        except ValueError as error:
+            raise DataError(str(error)) from error
+        if not reset and table.is_numeric != self._support.is_numeric:
+            raise DataError(
+                "This model was fitted on a DataFrame with text or categories; pass the same columns again."
+            )
+        return table
+
+    def _validate_target(self, y: Any, support: Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+        if y is None:
+            raise DataError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        try:
+            y = column_or_1d(y, warn=True)
+        except ValueError as error:
+            raise DataError(str(error)) from error
+        if len(y) != support.n_rows:
+            raise DataError(f"X has {support.n_rows} rows but y has {len(y)}; give one label per row.")
+        codes, classes = encode_target(y)
+        check_classification_targets(y)
+        if len(classes) < 2:
+            raise DataError(f"The target has one class ({classes[0]!r}); a classifier needs rows of at least two.")
+        return codes, classes
+
+    def _choose(self) -> str | Path:
+        if self.backbone != "auto":
+            return self.backbone
+        chosen = choose_auto().name
+        if chosen != AUTO_ORDER[0] and chosen not in _warned_auto:
+            _warned_auto.add(chosen)
+            warnings.warn(
+                f'backbone="auto" uses {chosen!r}, the best one on this machine; '
+                f"`scff backbones fetch {AUTO_ORDER[0]}` gets a better one. "
+                f'Pass backbone="{chosen}" to say that you want this one.',
+                stacklevel=3,
+            )
+        return chosen
+
+    def _load(self, backbone: str | Path) -> RowBackbone:
+        device = self.device
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        return load_backbone(backbone, torch.device(device))
+
+    def _reload(self) -> RowBackbone:
+        """Find the weights a saved model was fitted with."""
+        ref = self.checkpoint_
+        spec = specs().get(ref.backbone)
+        found = checkpoints.find(spec.weights) if spec is not None and spec.weights is not None else None
+        places = [Path(ref.path)] if found is None else [found[0], Path(ref.path)]
+        for path in places:
+            if path.is_file() and checkpoints.sha256(path) == ref.sha256:
+                by_name = spec is not None and spec.weights is not None and found is not None and path == found[0]
+                return self._load(ref.backbone if by_name else path)
+        if any(path.is_file() for path in places):
+            raise CheckpointError(
+                f"The weights of {ref.backbone!r} on this machine are not those this model was fitted with "
+                f"(sha256 {ref.sha256[:12]}...); put that file at {ref.path}, or fit again."
+            )
+        raise CheckpointMissing(
+            f"The weights this model was fitted with ({Path(ref.path).name}, sha256 {ref.sha256[:12]}...) are not on "
+            f"this machine; put the file into the directory named by SCFF_CHECKPOINT_DIR or back at {ref.path}."
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Neither weights nor caches: the first are referenced by digest, the second are rebuilt on first use.
+        state = dict(super().__getstate__())
+        state.pop("_runtime", None)
+        return state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+def _like(table: Table, support: Table) -> Table:
+    """Give query rows the column types of the support, which a file format may have lost."""
+    if table.is_numeric == support.is_numeric:
+        return table
+    if isinstance(table.values, np.ndarray):
+        return Table(pd.DataFrame(table.values, columns=list(support.names or ())), table.names)
+    frame = table.values
+    for name in frame.columns:
+        if not pd.api.types.is_numeric_dtype(frame[name].dtype) and frame[name].notna().any():
+            raise DataError(f"Column {str(name)!r} was numeric at fit and is {frame[name].dtype} now.")
+    return as_table(frame.apply(pd.to_numeric))

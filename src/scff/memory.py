@@ -1,0 +1,153 @@
+"""Measure a peak, and keep to a budget."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+
+import torch
+
+from scff.errors import DataError
+
+__all__ = ["PeakMemory", "format_bytes", "parse_bytes"]
+
+_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_UNITS |= {
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+    "tib": 1 << 40,
+    "k": 1 << 10,
+    "m": 1 << 20,
+    "g": 1 << 30,
+}
+
+
+def parse_bytes(size: int | float | str) -> int:
+    """Read a number of bytes such as ``"2GiB"``, ``"500 MB"`` or ``1 << 30``.
+
+    Examples
+    --------
+    >>> parse_bytes("2GiB")
+    2147483648
+    >>> parse_bytes("1.5 MB")
+    1500000
+    """
+    if isinstance(size, int | float):
+        number, unit = float(size), ""
+    else:
+        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([a-zA-Z]*)\s*", size)
+        if match is None or match[2].lower() not in _UNITS:
+            raise DataError(f'{size!r} is not a size; write for example "2GiB", "500MB" or a number of bytes.')
+        number, unit = float(match[1]), match[2].lower()
+    if number <= 0:
+        raise DataError(f"A memory limit must be positive, not {size!r}.")
+    return int(number * _UNITS[unit])
+
+
+def format_bytes(size: float) -> str:
+    """A size for eyes.
+
+    Examples
+    --------
+    >>> format_bytes(3 * 2**20)
+    '3.0 MiB'
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+class PeakMemory:
+    """Peak memory of a block of code.
+
+    On Linux the kernel's own high-water mark is reset on entry, exact and free of cost; elsewhere the resident size is
+    sampled. On a CUDA device the allocator's peak is read. Figures of different meters must not be compared.
+
+    Parameters
+    ----------
+    device : torch.device, optional
+        A CUDA device to meter instead of the process.
+
+    Attributes
+    ----------
+    meter : {"linux-hwm", "cuda", "sampler"}
+    start : int
+        Bytes in use on entry.
+    peak : int
+        Most bytes in use until exit.
+
+    Examples
+    --------
+    >>> with PeakMemory() as memory:
+    ...     block = bytearray(64 << 20)
+    >>> memory.added > 60 << 20
+    True
+    """
+
+    _STATUS = Path("/proc/self/status")
+    _RESET = Path("/proc/self/clear_refs")
+
+    def __init__(self, device: torch.device | None = None) -> None:
+        self._device = device
+        if device is not None and device.type == "cuda":
+            self.meter = "cuda"
+        else:
+            self.meter = "linux-hwm" if self._RESET.exists() else "sampler"
+        self.start = self.peak = 0
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def added(self) -> int:
+        """Bytes above what was in use on entry."""
+        return self.peak - self.start
+
+    def __enter__(self) -> PeakMemory:
+        if self.meter == "cuda":
+            torch.cuda.reset_peak_memory_stats(self._device)
+            self.start = torch.cuda.memory_allocated(self._device)
+        elif self.meter == "linux-hwm":
+            self._RESET.write_text("5")  # 5 resets the high-water mark to the present resident size
+            self.start = self._read("VmRSS")
+        else:
+            self.start = self.peak = self._resident()
+            self._thread = threading.Thread(target=self._sample, daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.meter == "cuda":
+            self.peak = torch.cuda.max_memory_allocated(self._device)
+        elif self.meter == "linux-hwm":
+            self.peak = self._read("VmHWM")
+        elif self._thread is not None:
+            self._stop.set()
+            self._thread.join()
+
+    def _read(self, field: str) -> int:
+        for line in self._STATUS.read_text().splitlines():
+            if line.startswith(field + ":"):
+                return int(line.split()[1]) * 1024
+        raise OSError(f"{self._STATUS} has no {field}")
+
+    def _sample(self) -> None:
+        while not self._stop.is_set():
+            self.peak = max(self.peak, self._resident())
+            time.sleep(0.005)
+
+    @staticmethod
+    def _resident() -> int:
+        import resource
+        import sys
+
+        # Without /proc there is no cheap reading of the present size; the process's maximum is the next best.
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,277 @@
+"""The fold plan: which columns are Core, which are Tail, and which leaf holds each.
+
+The plan is a function of the labelled support alone. It scores every column with a one-way ANOVA on a
+median-filled copy, counts Benjamini-Hochberg discoveries, and deals each stratum round-robin into the fewest
+leaves of at most ``leaf_width`` columns.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from scff.errors import DataError
+from scff.scores import anova, linear
+
+__all__ = ["FoldPlan", "compile_plan", "deal"]
+
+Routing = Literal["anova", "linear", "random"]
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+_FORMAT = "scff-plan-1"
+
+
+@dataclass(frozen=True, eq=False)
+class FoldPlan:
+    """How the columns of one support table are folded.
+
+    Indices always refer to the columns of the user's table. Two plans are equal when their content hashes are.
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+        Shape of the support table the plan was compiled on.
+    leaf_width : int
+        Capacity of a leaf.
+    fdr : float
+        Level of the Benjamini-Hochberg count.
+    routing : {"anova", "linear", "random"}
+        How columns were ranked.
+    discoveries : int
+        The Benjamini-Hochberg count ``K``. The Core has ``max(1, K)`` columns.
+    f, p : ndarray of shape (n_columns,)
+        Statistic and p-value of every column; 0 and 1 for a constant one. ``f`` is infinite for a column that
+        separates the classes perfectly.
+    core, tail : ndarray of int
+        Columns of each stratum, strongest first.
+    core_leaves, tail_leaves : tuple of ndarray of int
+        The leaves, each in original column order.
+    names : tuple of str or None
+        Column names of the table, if it had any.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scff import compile_plan
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], 30)
+    >>> X = rng.normal(size=(60, 300))
+    >>> X[:, 7] += 3 * y
+    >>> plan = compile_plan(X, y)
+    >>> plan
+    FoldPlan(300 columns: Core 1 in 1 leaf, Tail 299 in 3 leaves of at most 100)
+    >>> plan.core
+    array([7])
+    """
+
+    n_rows: int
+    n_columns: int
+    leaf_width: int
+    fdr: float
+    routing: Routing
+    discoveries: int
+    f: FloatArray = field(repr=False)
+    p: FloatArray = field(repr=False)
+    core: IntArray = field(repr=False)
+    tail: IntArray = field(repr=False)
+    core_leaves: tuple[IntArray, ...] = field(repr=False)
+    tail_leaves: tuple[IntArray, ...] = field(repr=False)
+    names: tuple[str, ...] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        for array in (self.f, self.p, self.core, self.tail, *self.core_leaves, *self.tail_leaves):
+            array.flags.writeable = False
+
+    @property
+    def leaves(self) -> tuple[IntArray, ...]:
+        """All leaves, Core first."""
+        return self.core_leaves + self.tail_leaves
+
+    @property
+    def unused(self) -> IntArray:
+        """Columns in no leaf: those the backbone's own preprocessing drops (constant on the support)."""
+        used = np.zeros(self.n_columns, dtype=bool)
+        used[self.core] = used[self.tail] = True
+        return np.flatnonzero(~used)
+
+    @cached_property
+    def q(self) -> FloatArray:
+        """Benjamini-Hochberg adjusted p-value of every column."""
+        q: FloatArray = stats.false_discovery_control(self.p)
+        return q
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 over everything the plan says, the same on every platform."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def name(self, column: int) -> str:
+        """Name of a column, or ``x<index>`` where the table had no names."""
+        return self.names[column] if self.names is not None else f"x{column}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FoldPlan) and self.hash == other.hash
+
+    def __hash__(self) -> int:
+        return hash(self.hash)
+
+    def __repr__(self) -> str:
+        def stratum(label: str, columns: IntArray, leaves: tuple[IntArray, ...]) -> str:
+            if not leaves:
+                return f"no {label}"
+            widest = max(map(len, leaves))
+            count = f"{len(leaves)} leaves of at most {widest}" if len(leaves) > 1 else "1 leaf"
+            return f"{label} {len(columns)} in {count}"
+
+        return (
+            f"FoldPlan({self.n_columns} columns: {stratum('Core', self.core, self.core_leaves)}, "
+            f"{stratum('Tail', self.tail, self.tail_leaves)})"
+        )
+
+    def to_json(self) -> str:
+        """Serialise; `from_json` gives back an equal plan."""
+        data = {
+            "format": _FORMAT,
+            "n_rows": self.n_rows,
+            "n_columns": self.n_columns,
+            "leaf_width": self.leaf_width,
+            "fdr": self.fdr,
+            "routing": self.routing,
+            "discoveries": self.discoveries,
+            # JSON has no infinity; null stands for the F of a perfect separation.
+            "f": [None if np.isinf(v) else float(v) for v in self.f],
+            "p": self.p.tolist(),
+            "core": self.core.tolist(),
+            "tail": self.tail.tolist(),
+            "core_leaves": [leaf.tolist() for leaf in self.core_leaves],
+            "tail_leaves": [leaf.tolist() for leaf in self.tail_leaves],
+            "names": None if self.names is None else list(self.names),
+        }
+        return json.dumps(data, separators=(",", ":"), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> FoldPlan:
+        """Read a plan written by `to_json`."""
+        try:
+            data: dict[str, Any] = json.loads(text)
+            if data.pop("format") != _FORMAT:
+                raise KeyError("format")
+            data["f"] = np.array([np.inf if v is None else v for v in data["f"]], dtype=np.float64)
+            data["p"] = np.array(data["p"], dtype=np.float64)
+            for key in ("core", "tail"):
+                data[key] = np.array(data[key], dtype=np.int64)
+                leaves = data[f"{key}_leaves"]
+                data[f"{key}_leaves"] = tuple(np.array(leaf, dtype=np.int64) for leaf in leaves)
+            data["names"] = None if data["names"] is None else tuple(data["names"])
+            return cls(**data)
+        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            raise DataError(f"This is not a fold plan written by this version ({error}).") from error
+
+
+def compile_plan(
+    X: Any,
+    y: Any,
+    leaf_width: int = 128,
+    fdr: float = 0.05,
+    routing: Routing = "anova",
+    *,
+    columns: Sequence[int] | IntArray | None = None,
+    names: Sequence[str] | None = None,
+    random_state: int = 0,
+) -> FoldPlan:
+    """Compile the fold plan of a labelled support table.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame of shape (n_rows, n_columns)
+        Numeric support table; missing values may be NaN. Strings and categories of a DataFrame are ranked by
+        their ordinal codes.
+    y : array-like of shape (n_rows,)
+        Labels, or numbers with ``routing="linear"``.
+    leaf_width : int, default=128
+        Most columns a leaf may hold.
+    fdr : float, default=0.05
+        Level of the Benjamini-Hochberg count that sizes the Core. Every column of the table counts as a test,
+        constant ones with p = 1: the literal reading of the paper's ``D``.
+    routing : {"anova", "linear", "random"}, default="anova"
+        ``"anova"`` ranks by the one-way F statistic, ``"linear"`` by the F test of a linear regression.
+        ``"random"`` is the paper's control: the Core keeps its ANOVA size, its members are drawn at random.
+    columns : sequence of int, optional
+        The columns a backbone's preprocessing keeps; all of them by default.
+    names : sequence of str, optional
+        Column names; taken from a DataFrame by default.
+    random_state : int, default=0
+        Seed of ``routing="random"``.
+
+    Returns
+    -------
+    FoldPlan
+    """
+    from scff.tables import as_table, encode_target  # here, so that the plan itself stays free of pandas
+
+    if leaf_width < 1:
+        raise DataError(f"leaf_width must be at least 1, not {leaf_width}.")
+    if not 0 < fdr < 1:
+        raise DataError(f"fdr must lie strictly between 0 and 1, not {fdr}.")
+    if routing not in ("anova", "linear", "random"):
+        raise DataError(f'routing must be "anova", "linear" or "random", not {routing!r}.')
+    table = as_table(X)
+    if table.n_rows == 0 or table.n_columns == 0:
+        raise DataError(f"The table is empty ({table.n_rows} rows, {table.n_columns} columns).")
+    target = np.asarray(y)
+    if len(target) != table.n_rows:
+        raise DataError(f"X has {table.n_rows} rows but y has {len(target)}; give one label per row.")
+    numeric = table.numeric()
+    if routing == "linear":
+        f, p = linear(numeric, target.astype(np.float64))
+    else:
+        f, p = anova(numeric, encode_target(target)[0])
+    discoveries = count_discoveries(p, fdr)
+    kept = np.arange(table.n_columns) if columns is None else np.sort(np.asarray(columns, dtype=np.int64))
+    if routing == "random":
+        ranked = np.random.default_rng(random_state).permutation(kept)
+    else:  # a stable sort over ascending indices: ties go to the lower one
+        ranked = kept[np.argsort(-f[kept], kind="stable")]
+    size = min(max(1, discoveries), len(ranked))
+    core, tail = ranked[:size], ranked[size:]
+    return FoldPlan(
+        n_rows=table.n_rows,
+        n_columns=table.n_columns,
+        leaf_width=leaf_width,
+        fdr=fdr,
+        routing=routing,
+        discoveries=discoveries,
+        f=f,
+        p=p,
+        core=core,
+        tail=tail,
+        core_leaves=tuple(deal(core, leaf_width)),
+        tail_leaves=tuple(deal(tail, leaf_width)),
+        names=table.names if names is None else tuple(map(str, names)),
+    )
+
+
+def count_discoveries(p: FloatArray, fdr: float) -> int:
+    """Benjamini-Hochberg count: the largest k with p_(k) <= fdr * k / m."""
+    m = len(p)
+    passed = np.flatnonzero(np.sort(p) <= fdr * np.arange(1, m + 1) / m)
+    return int(passed[-1]) + 1 if len(passed) else 0
+
+
+def deal(ranked: IntArray, leaf_width: int) -> Iterator[IntArray]:
+    """Deal ranked columns round-robin into the fewest leaves, each in original order.
+
+    Round-robin gives every leaf its share of strong columns and keeps widths within one of each other.
+    """
+    n_leaves = -(-len(ranked) // leaf_width)
+    for first in range(n_leaves):
+        yield np.sort(ranked[first::n_leaves])

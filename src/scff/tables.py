@@ -1,0 +1,164 @@
+"""What a user hands in, as one thing: a table is a numeric array, or a DataFrame where it has other columns too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from pandas.api import types as pdt
+
+from scff.errors import DataError
+
+__all__ = ["Table", "as_table", "encode_target"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of a user's table.
+
+    Attributes
+    ----------
+    values : ndarray or DataFrame
+        A float array where every column is numeric, otherwise the DataFrame itself.
+    names : tuple of str or None
+        Column names, if the input had any.
+    """
+
+    values: npt.NDArray[np.floating] | pd.DataFrame
+    names: tuple[str, ...] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.values)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return int(self.values.shape[1])
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether every column is numeric."""
+        return isinstance(self.values, np.ndarray)
+
+    def rows(self, start: int, stop: int) -> Table:
+        """Rows ``start`` to ``stop``, without a copy where the storage allows it."""
+        if isinstance(self.values, np.ndarray):
+            return Table(self.values[start:stop], self.names)
+        return Table(self.values.iloc[start:stop], self.names)
+
+    def columns(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.floating]:
+        """Copy the named columns of a numeric table, contiguous by row."""
+        if not isinstance(self.values, np.ndarray):
+            raise TypeError("only a numeric table has numeric columns")
+        return np.ascontiguousarray(self.values[:, indices])
+
+    def numeric(self) -> npt.NDArray[np.floating]:
+        """Every column as numbers, for ranking: categories by their sorted codes, missing values as NaN."""
+        if isinstance(self.values, np.ndarray):
+            return self.values
+        out = np.empty((self.n_rows, self.n_columns), dtype=np.float64)
+        for j in range(self.n_columns):
+            out[:, j] = _codes(self.values.iloc[:, j])
+        return out
+
+
+def as_table(X: Any) -> Table:
+    """Bring an array, a pandas or polars DataFrame, or a `Table` into one form.
+
+    Raises
+    ------
+    DataError
+        If column names repeat, a value is infinite, or an array is not two-dimensional and numeric.
+    """
+    if isinstance(X, Table):
+        return X
+    if _is_polars(X):
+        X = X.to_pandas()
+    if not isinstance(X, pd.DataFrame):
+        try:
+            values = np.asarray(X)
+            if values.dtype.kind not in "fiub":
+                values = values.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"A plain array must hold numbers ({error}); pass text or categories in a pandas or polars DataFrame."
+            ) from error
+        if values.ndim != 2:
+            raise DataError(f"X must have two dimensions, rows and columns; it has {values.ndim}.")
+        return Table(_finite(_floats(values), None))
+    names = tuple(map(str, X.columns))
+    _check_unique(names)
+    if all(pdt.is_numeric_dtype(t) and not pdt.is_bool_dtype(t) for t in X.dtypes):
+        single = all(t == np.float32 for t in X.dtypes)
+        values = X.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
+        return Table(_finite(np.ascontiguousarray(values), names), names)
+    for j, dtype in enumerate(X.dtypes):
+        if pdt.is_float_dtype(dtype):
+            _finite(X.iloc[:, [j]].to_numpy(dtype=np.float64, na_value=np.nan), names[j : j + 1])
+    return Table(X, names)
+
+
+def encode_target(y: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """Class codes and sorted classes of a target.
+
+    Raises
+    ------
+    DataError
+        If a label is missing.
+    """
+    labels = pd.Series(np.asarray(y))
+    missing = int(labels.isna().sum())
+    if missing:
+        raise DataError(f"{missing} of {len(labels)} target values are missing; drop or label those rows first.")
+    classes, codes = np.unique(np.asarray(y), return_inverse=True)
+    return codes.astype(np.int64).reshape(-1), classes
+
+
+def _is_polars(X: Any) -> bool:
+    # By name: polars need not be installed to use arrays and pandas.
+    return type(X).__module__.split(".")[0] == "polars" and hasattr(X, "to_pandas")
+
+
+def _floats(values: npt.NDArray[Any]) -> npt.NDArray[np.floating]:
+    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+
+
+def _finite(values: npt.NDArray[np.floating], names: Sequence[str] | None) -> npt.NDArray[np.floating]:
+    # The sum is cheap and infinite or NaN whenever a value is; only then look closer, a column at a time.
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspicious = not np.isfinite(values.sum(dtype=np.float64))
+    if suspicious:
+        for j in range(values.shape[1]):
+            if np.isinf(values[:, j]).any():
+                column = f"column {names[j]!r}" if names is not None else f"column {j}"
+                raise DataError(
+                    f"X contains infinity in {column}; replace infinite values by NaN (missing) or a large number."
+                )
+    return values
+
+
+def _check_unique(names: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise DataError(f"Column name {name!r} occurs more than once; rename the columns so that each is unique.")
+        seen.add(name)
+
+
+def _codes(column: pd.Series[Any]) -> npt.NDArray[np.float64]:
+    if pdt.is_numeric_dtype(column.dtype):
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    if pdt.is_datetime64_any_dtype(column.dtype) or pdt.is_timedelta64_dtype(column.dtype):
+        ticks = column.astype("int64").to_numpy(dtype=np.float64)
+        return np.where(column.isna(), np.nan, ticks)
+    try:
+        codes, _ = pd.factorize(column, sort=True)
+    except TypeError:  # labels of several types have no order of their own
+        codes, _ = pd.factorize(column.astype(str).where(column.notna()), sort=True)
+    return np.where(codes < 0, np.nan, codes.astype(np.float64))
