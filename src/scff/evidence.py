@@ -36,6 +36,7 @@ class FisherForm:
 
     @classmethod
     def of(cls, b: FloatArray, v: FloatArray, y: IntArray) -> FisherForm:
+        """Between- and within-class scatter of both, and between them."""
         counts = np.bincount(y)[:, None]
         b, v = b - b.mean(axis=0), v - v.mean(axis=0)
         b_means, v_means = class_means(b, y), class_means(v, y)
@@ -54,6 +55,7 @@ class FisherForm:
         )
 
     def __call__(self, alpha: float) -> float:
+        """The Fisher ratio at one step."""
         above = self.between[0] + 2 * alpha * self.between[1] + alpha**2 * self.between[2]
         below = self.within[0] + 2 * alpha * self.within[1] + alpha**2 * self.within[2]
         return above / below if below > 0 else (np.inf if above > 0 else 0.0)
@@ -78,6 +80,7 @@ class Prototypes:
 
     @classmethod
     def of(cls, z: FloatArray, y: IntArray) -> Prototypes:
+        """Fit on labelled rows."""
         centroids = class_means(z, y)
         return cls(centroids, bandwidth_of(centroids))
 
@@ -101,6 +104,7 @@ def alternate_halves(y: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def class_means(z: FloatArray, y: IntArray) -> FloatArray:
+    """Mean of the rows of each class."""
     return np.stack([z[y == k].mean(axis=0) for k in range(int(y.max()) + 1)])
 
 
@@ -112,11 +116,13 @@ def bandwidth_of(centroids: FloatArray) -> float:
 
 
 def square_distances(z: FloatArray, centroids: FloatArray) -> FloatArray:
+    """Squared distance of every row to every centroid."""
     # One class at a time: K is small, and the expanded form |z|^2 - 2 z.mu + |mu|^2 would cancel.
     return np.stack([((z - mu) ** 2).sum(axis=1) for mu in centroids], axis=1)
 
 
 def softmax(logits: FloatArray) -> FloatArray:
+    """Softmax over the last of two axes."""
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
     out: FloatArray = weights / weights.sum(axis=1, keepdims=True)
     return out
@@ -139,4 +145,5 @@ def rounding_energy(z: FloatArray, reference: FloatArray) -> float:
 
 
 def as_float(z: Any) -> FloatArray:
+    """Any array or tensor as float64."""
     return np.asarray(z, dtype=np.float64)

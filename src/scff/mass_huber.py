@@ -3,7 +3,7 @@
 The paper names it and gives no formula. This is ours, and why:
 
 - *mass*: a leaf weighs as much as the evidence in it, the sum of ``log(1 + F)`` over its columns. The logarithm keeps
-  one very strong column from silencing every other leaf, and every leaf's weight stays positive, which the paper audits.
+  one very strong column from silencing every other leaf, and every weight stays positive, which the paper audits.
 - *Huber*: for every row the leaf messages are averaged by Huber's estimator of location, a few reweighting steps from
   the weighted mean. A leaf whose message lies further than the threshold from the row's centre is drawn in. The
   threshold is 1.345 (95 % efficiency under normality) times the median distance over all support rows and leaves, so
