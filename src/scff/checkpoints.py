@@ -113,8 +113,9 @@ def load_torch(path: Path) -> Any:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises half a dozen unrelated types for a damaged file
         kind = "is damaged" if zipfile.is_zipfile(path) else "is not a torch checkpoint, or half a download"
+        said = (str(error).splitlines() or [""])[0][:120]
         raise CheckpointError(
-            f"{path} {kind} ({type(error).__name__}: {str(error).splitlines()[0][:120]}); "
+            f"{path} {kind} ({type(error).__name__}: {said}); "
             "delete it and fetch it again, or pass the path of another one."
         ) from error
 
@@ -132,17 +133,15 @@ def _download(name: str, weights: Weights) -> Path:
     )
     if weights.repo is None:
         raise CheckpointMissing(f"The weights of {name!r} are not on this machine; {remedy}")
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
+    from huggingface_hub import constants, hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError
 
+    if constants.HF_HUB_OFFLINE:
+        raise CheckpointMissing(f"The weights of {name!r} are not on this machine and HF_HUB_OFFLINE is set; {remedy}")
     logger.info("downloading %s from the Hugging Face hub (%s)", weights.filename, weights.repo)
     try:
         return Path(hf_hub_download(weights.repo, weights.filename))
-    except OfflineModeIsEnabled as error:
-        raise CheckpointMissing(
-            f"The weights of {name!r} are not on this machine and HF_HUB_OFFLINE is set; {remedy}"
-        ) from error
-    except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
+    except (HfHubHTTPError, OSError) as error:  # a missing connection is an OSError here
         raise CheckpointMissing(
             f"The weights of {name!r} are not on this machine and the Hugging Face hub cannot be reached; {remedy}"
         ) from error
