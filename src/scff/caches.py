@@ -18,7 +18,7 @@ __all__ = ["MEMORY_BYTES", "CacheMode", "CacheStore"]
 
 CacheMode = bool | Literal["disk"]
 
-MEMORY_BYTES = 256 << 20
+MEMORY_BYTES = 32 << 20
 
 
 class CacheStore:
