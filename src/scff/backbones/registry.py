@@ -58,9 +58,9 @@ def specs() -> dict[str, BackboneSpec]:
     global _discovered
     if not _discovered:
         _discovered = True
-        from scff.backbones import tabicl_files
+        from scff.backbones import tabicl_files, tabpfn_v1
 
-        for spec in tabicl_files.SPECS:
+        for spec in (*tabicl_files.SPECS, *tabpfn_v1.SPECS):
             register(spec)
         for point in entry_points(group="scff.backbones"):
             try:
