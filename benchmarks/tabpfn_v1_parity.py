@@ -75,7 +75,7 @@ def main() -> None:
         np.random.seed(0)  # noqa: NPY002  the package draws from the global state
         theirs = package.fit(Xs, ys).predict_proba(Xq)
         view = backbone.views(as_table(Xs), ys.astype(np.int64), n_estimators=1, cache=True, random_state=0)[0]
-        ours = backbone.combine([view.native(view.compile_native(), as_table(Xq)).numpy()])
+        ours = backbone.combine([view.native(view.compile_native(view.columns), as_table(Xq)).numpy()])
         difference = float(np.abs(theirs - ours).max())
         worst = max(worst, difference)
         print(f"{name}: {Xs.shape[1]} columns, {len(np.unique(ys))} classes, largest difference {difference:.1e}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -29,5 +30,50 @@ def tiny_tabpfn_v1(path: Path) -> Path:
     torch.save((state | {"module.criterion.weight": torch.ones(10)}, None, config), path)
     return path
 
+
+def tiny_tabpfn(architecture: str, path: Path, task: str = "classification") -> Path:
+    """A checkpoint of the tabpfn package's own classes, as it writes them."""
+    from tabpfn.architectures import ARCHITECTURES
+    from tabpfn.inference_config import InferenceConfig
+    from tabpfn.preprocessing import PreprocessorConfig
+
+    module = ARCHITECTURES[architecture]
+    config, _ = module.parse_config(_TABPFN[architecture] | {"max_num_classes": 10 if task != "regression" else 0})
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = perturb(module.get_architecture(config))
+    inference = InferenceConfig(
+        PREPROCESS_TRANSFORMS=[PreprocessorConfig("none")], MAX_NUMBER_OF_CLASSES=10, SOFTMAX_TEMPERATURE=0.9
+    )
+    state = model.state_dict()
+    if task == "regression" and not any("borders" in key for key in state):
+        state["criterion.borders"] = torch.linspace(-4, 4, config.num_buckets + 1)
+    payload = {"state_dict": state, "config": asdict(config), "inference_config": asdict(inference)}
+    torch.save(payload | {"architecture_name": architecture}, path)
+    return path
+
+
+_ROW = {
+    "num_buckets": 50,
+    "embed_dim": 16,
+    "dist_embed_num_blocks": 2,
+    "dist_embed_num_heads": 2,
+    "dist_embed_num_inducing_points": 8,
+    "feat_agg_num_blocks": 2,
+    "feat_agg_num_heads": 2,
+    "feat_agg_num_cls_tokens": 2,
+    "nlayers": 2,
+    "icl_num_heads": 2,
+    "decoder_head_dim": 8,
+    "decoder_num_heads": 2,
+}
+_TOKEN = {"num_buckets": 50, "emsize": 48, "nlayers": 2, "nhead": 3}
+_TABPFN = {
+    "tabpfn_v2": _TOKEN | {"features_per_group": 2},
+    "tabpfn_v2_5": _TOKEN | {"features_per_group": 3, "num_thinking_rows": 4},
+    "tabpfn_v2_6": _TOKEN | {"features_per_group": 3, "num_thinking_rows": 4},
+    "tabpfn_v3": _ROW,
+    "tabpfn_v3_5": _ROW,
+}
 
 os.environ.setdefault("TABPFN_DISABLE_TELEMETRY", "1")

@@ -162,11 +162,16 @@ def _download(name: str, weights: Weights, *, progress: bool = False) -> Path:
     if weights.repo is None:
         raise CheckpointMissing(f"The weights of {name!r} are not on this machine; {remedy}")
     from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
     logger.info("downloading %s from the Hugging Face hub (%s)", weights.filename, weights.repo)
     try:
         return Path(hf_hub_download(weights.repo, weights.filename))
+    except GatedRepoError as error:
+        raise CheckpointMissing(
+            f"The weights of {name!r} are given to those who accept their licence: do so at "
+            f"https://huggingface.co/{weights.repo}, put your token into HF_TOKEN, and try again; or {remedy}"
+        ) from error
     except OfflineModeIsEnabled as error:
         raise CheckpointMissing(
             f"The weights of {name!r} are not on this machine and HF_HUB_OFFLINE is set; {remedy}"

@@ -83,6 +83,8 @@ class BackboneSpec:
         The upstream package and the versions the adapter was written against.
     recognises : callable or None
         Tells from the path of a checkpoint whether it has this backbone's layout.
+    task : {"classification", "regression"}
+        A regressor of the same family is a backbone of its own, named ``<name>-regressor``.
     """
 
     name: str
@@ -95,6 +97,7 @@ class BackboneSpec:
     limits: Limits = field(default_factory=Limits)
     requires: str = ""
     recognises: Callable[[Path], bool] | None = None
+    task: Literal["classification", "regression"] = "classification"
 
 
 @dataclass

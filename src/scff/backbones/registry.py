@@ -11,7 +11,7 @@ import os
 import weakref
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -22,6 +22,8 @@ from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError, Ch
 __all__ = ["AUTO_ORDER", "choose_auto", "get_spec", "load_backbone", "register", "specs"]
 
 logger = logging.getLogger(__name__)
+
+Task = Literal["classification", "regression"]
 
 AUTO_ORDER = ("tabicl-v2", "tabpfn-v1", "nano")
 """What ``backbone="auto"`` tries, best first; only files already on this machine."""
@@ -58,9 +60,9 @@ def specs() -> dict[str, BackboneSpec]:
     global _discovered
     if not _discovered:
         _discovered = True
-        from scff.backbones import tabicl_files, tabpfn_v1
+        from scff.backbones import tabicl_files, tabpfn_files, tabpfn_v1
 
-        for spec in (*tabicl_files.SPECS, *tabpfn_v1.SPECS):
+        for spec in (*tabicl_files.SPECS, *tabpfn_v1.SPECS, *tabpfn_files.SPECS):
             register(spec)
         for point in entry_points(group="scff.backbones"):
             try:
@@ -97,20 +99,27 @@ def choose_auto() -> BackboneSpec:
     raise CheckpointMissing('No backbone has weights on this machine, not even "nano": reinstall scff.')
 
 
-def load_backbone(backbone: str | os.PathLike[str], device: torch.device) -> RowBackbone:
+def load_backbone(backbone: str | os.PathLike[str], device: torch.device, task: Task = "classification") -> RowBackbone:
     """Load a backbone by name, or from the path of a checkpoint.
 
     A checkpoint is loaded once per process and device and shared: frozen weights have no state.
+    For regression the name of a classifier stands for the regressor of its family.
     """
     name = os.fspath(backbone)
+    if task == "regression" and f"{name}-regressor" in specs():
+        name = f"{name}-regressor"
     path = Path(name)
     if name in specs():
         spec = get_spec(name)
         path = checkpoints.obtain(spec)
     elif path.suffix or len(path.parts) > 1 or path.exists():
-        spec = _recognise(path)
+        spec = _recognise(path, task)
     else:
         spec = get_spec(name)
+    if spec.task != task:
+        kind = "FoldedClassifier" if spec.task == "classification" else "FoldedRegressor"
+        able = ", ".join(s.name for s in specs().values() if s.task == task)
+        raise BackboneError(f"{spec.name!r} is for {kind}; for {task} there are {able}.")
     key = (spec.name, checkpoints.sha256(path), str(device))
     loaded: Any = _LOADED.get(key)
     if loaded is None:
@@ -119,10 +128,11 @@ def load_backbone(backbone: str | os.PathLike[str], device: torch.device) -> Row
     return loaded  # type: ignore[no-any-return]
 
 
-def _recognise(path: Path) -> BackboneSpec:
+def _recognise(path: Path, task: Task) -> BackboneSpec:
     if not path.is_file():
         raise CheckpointMissing(f"There is no checkpoint at {path}; check the path given as backbone.")
-    for spec in specs().values():
+    # Those of the task first: one file may hold both.
+    for spec in sorted(specs().values(), key=lambda spec: spec.task != task):
         if spec.recognises is not None and spec.recognises(path):
             return spec
     raise CheckpointError(f"{path} is not in the layout of any known backbone ({', '.join(specs())}).")

@@ -156,9 +156,9 @@ class TabPFNv1View:
         return torch.roll(logits_QK, -self._member.classes, dims=1)
 
     @torch.no_grad()
-    def compile_native(self) -> Any:
-        """The encoded 100-column view."""
-        columns = self.native_columns
+    def compile_native(self, columns: IntArray) -> Any:
+        """The encoded view of these columns, or of 100 of them."""
+        columns = self.native_columns(columns)
         message, cache = self.encode_support([columns])
         return columns, cache, self.build_context(message[0])
 
@@ -168,14 +168,13 @@ class TabPFNv1View:
         columns, cache, context = compiled
         return self.predict(context, self.encode_query([columns], cache, self.prepare(rows))[0])
 
-    @property
-    def native_columns(self) -> IntArray:
-        """The columns of native inference: all that vary, or 100 of them drawn."""
-        if len(self.columns) <= self._net.slots:
-            return self.columns
+    def native_columns(self, columns: IntArray) -> IntArray:
+        """The columns of native inference: all of these, or 100 of them drawn."""
+        if len(columns) <= self._net.slots:
+            return columns
         # The legacy generator on purpose: it is the one behind the package's `numpy.random.choice`.
-        draw = np.random.RandomState(self._random_state).choice(len(self.columns), self._net.slots, replace=False)
-        return self.columns[np.sort(draw)]
+        draw = np.random.RandomState(self._random_state).choice(len(columns), self._net.slots, replace=False)
+        return columns[np.sort(draw)]
 
     def _tensor(self, numbers: Table, columns: IntArray) -> torch.Tensor:
         return torch.from_numpy(numbers.columns(columns)).float().to(self._device)
@@ -201,7 +200,8 @@ def read(path: Path) -> TabPFNv1Net:
     state = {key.removeprefix("module."): value for key, value in payload[0].items()}
     state.pop("criterion.weight", None)  # the training loss
     try:
-        model = TabPFNv1Net(payload[2])
+        with torch.random.fork_rng(devices=[]):  # building a network draws weights before they are read
+            model = TabPFNv1Net(payload[2])
         model.load_state_dict(state)
     except (KeyError, TypeError, RuntimeError, ValueError) as error:
         first = str(error).strip().splitlines()[0]
