@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from backbone_models import tiny_tabpfn
 
+from backbone_models import tiny_tabpfn
 from scff import FoldedClassifier, checkpoints
 from scff.backbones import get_spec, load_backbone
 from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError, CheckpointMissing
@@ -80,7 +80,7 @@ def test_a_leaf_holds_what_the_user_named(path, table):
 
 
 def test_dates_and_text_keep_their_column(path, table):
-    Xs, ys, Xq = table
+    Xs, ys, _ = table
     frame = pd.DataFrame(Xs[:, :4], columns=list("abcd"))
     frame["kind"] = np.array(["x", "y", "z"])[ys]
     frame["day"] = pd.date_range("2020-01-01", periods=len(ys), freq="17D")
