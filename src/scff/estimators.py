@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from scff import checkpoints
-from scff.backbones.base import RowBackbone
+from scff.backbones.base import RowBackbone, TokenView
 from scff.backbones.registry import AUTO_ORDER, choose_auto, load_backbone, specs
 from scff.caches import CacheMode, CacheStore
 from scff.errors import BackboneError, CheckpointError, CheckpointMissing, DataError
@@ -27,6 +27,7 @@ from scff.mass_huber import MassHuber
 from scff.plan import FoldPlan, Routing, compile_plan
 from scff.tables import Table, as_table, encode_target
 from scff.tail import TAIL_RULES, TailGate, TailRule
+from scff.token_folding import fold_tokens, refuse_row_folding
 
 __all__ = ["FoldedClassifier"]
 
@@ -176,6 +177,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"{backbone.spec.name} knows at most {limits.classes} classes and the target has "
                 f"{len(self.classes_)}; choose a TabICL backbone, which has a hierarchy for more."
             )
+        refuse_row_folding(backbone.spec, self.method)
         self.backbone_ = backbone.spec.name
         self.checkpoint_ = CheckpointRef(
             backbone.spec.name, str(backbone.path), checkpoints.sha256(Path(backbone.path))
@@ -248,6 +250,8 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 members.append(Native(view, view.columns))
             elif self.method == "raw-core":
                 members.append(Native(view, np.sort(plan.core)))
+            elif isinstance(view, TokenView):
+                members.append(fold_tokens(view, plan, options))
             elif self.method == "mass-huber":
                 members.append(MassHuber(view, plan, store, options))
             else:

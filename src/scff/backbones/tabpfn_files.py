@@ -16,6 +16,7 @@ from scff.backbones.tabpfn_package import REQUIRES, Task
 __all__ = ["SPECS", "architecture"]
 
 _LICENCE = "Prior Labs, non-commercial"
+_V2_LICENCE = "Prior Labs, Apache-2.0 with attribution"
 
 
 def architecture(path: Path) -> str | None:
@@ -69,6 +70,29 @@ def _v3(name: str, summary: str, weights: Weights, named: str, task: Task) -> Ba
     )
 
 
+def _load_v2(path: Path, device: torch.device, *, name: str, task: Task) -> Any:
+    from scff.backbones import tabpfn_v2
+
+    return tabpfn_v2.load(path, device, spec=_BY_NAME[name], task=task)
+
+
+def _v2(name: str, summary: str, weights: Weights, named: str, task: Task, licence: str = _LICENCE) -> BackboneSpec:
+    rows = 10_000 if named == "tabpfn_v2" else 50_000
+    return BackboneSpec(
+        name=name,
+        kind="token",
+        summary=summary,
+        load=partial(_load_v2, name=name, task=task),
+        weights=weights,
+        code_licence="Apache-2.0",
+        weights_licence=licence,
+        limits=Limits(classes=10 if task == "classification" else None, rows=rows),
+        requires=REQUIRES,
+        recognises=partial(_recognises, named=named, task=task),
+        task=task,
+    )
+
+
 _V3, _V35 = "Prior-Labs/tabpfn_3", "Prior-Labs/tabpfn_3_5"
 
 SPECS = (
@@ -97,6 +121,40 @@ SPECS = (
         Weights("tabpfn-v3.5-20260909.safetensors", _V35),
         "tabpfn_v3_5",
         "regression",
+    ),
+    _v2(
+        "tabpfn-v2",
+        "TabPFN v2, the paper's representation boundary",
+        Weights("tabpfn-v2-classifier-finetuned-zk73skhh.ckpt", "Prior-Labs/TabPFN-v2-clf"),
+        "tabpfn_v2",
+        "classification",
+        _V2_LICENCE,
+    ),
+    _v2(
+        "tabpfn-2.5",
+        "TabPFN-2.5",
+        Weights("tabpfn-v2.5-classifier-v2.5_default.ckpt", "Prior-Labs/tabpfn_2_5"),
+        "tabpfn_v2_5",
+        "classification",
+    ),
+    _v2(
+        "tabpfn-2.6",
+        "TabPFN-2.6",
+        Weights("tabpfn-v2.6-classifier-v2.6_default.ckpt", "Prior-Labs/tabpfn_2_6"),
+        "tabpfn_v2_6",
+        "classification",
+    ),
+    _v2(
+        "tabpfn-v2-regressor",
+        "TabPFN v2 for numbers; real weights from PyPI",
+        Weights(
+            "tabpfn-v2-regressor-2noar4o2.ckpt",
+            sha256="e2d4a06eeb4521dee71fc68d819e277ffb97614cc3695dc9ac3030dd9da36c21",
+            fetch="pypi:tabpfn-time-series==0.1.3/tabpfn-v2-regressor-2noar4o2.ckpt",
+        ),
+        "tabpfn_v2",
+        "regression",
+        _V2_LICENCE,
     ),
 )
 _BY_NAME = {spec.name: spec for spec in SPECS}

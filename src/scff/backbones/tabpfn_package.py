@@ -57,7 +57,8 @@ class Package:
                 f"{path} cannot be loaded by the tabpfn package as a {kind} ({first[:200]}); fetch the file again, or "
                 f"install the version it was written for ({REQUIRES})."
             ) from error
-        self.model: Any = model.eval().to(device)
+        # Some checkpoints are stored in half precision, which a CPU computes neither fast nor well.
+        self.model: Any = model.eval().to(device, torch.float32 if device.type == "cpu" else None)
         self.max_classes = int(min(config.max_num_classes, inference.MAX_NUMBER_OF_CLASSES))
         self._specs = base.ModelSpecs(model, config, inference, criterion if task == "regression" else None)
 
