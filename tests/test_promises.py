@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 import torch
-from conftest import make_wide
 from tabicl import TabICLClassifier
 
+from conftest import make_wide
 from scff import FoldedClassifier
 from scff.backbones import load_backbone
 from scff.backbones.registry import specs
