@@ -1,4 +1,4 @@
-"""The eight promises of the design, on TabICL v1 and v2 architectures and on nano. Each test fails when its promise does."""
+"""The eight promises of the design, on TabICL v1 and v2 architectures and on nano; each test can fail."""
 
 from __future__ import annotations
 

@@ -59,6 +59,7 @@ class Package:
             ) from error
         # Some checkpoints are stored in half precision, which a CPU computes neither fast nor well.
         self.model: Any = model.eval().to(device, torch.float32 if device.type == "cpu" else None)
+        self.config: Any = config
         self.max_classes = int(min(config.max_num_classes, inference.MAX_NUMBER_OF_CLASSES))
         self._specs = base.ModelSpecs(model, config, inference, criterion if task == "regression" else None)
 

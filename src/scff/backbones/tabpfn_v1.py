@@ -26,6 +26,7 @@ from scff.backbones.base import BackboneSpec, IntArray, LeafCache, Limits, Weigh
 from scff.backbones.ordinal import OrdinalCodes
 from scff.backbones.tabpfn_v1_net import TabPFNv1Net
 from scff.errors import CheckpointError
+from scff.memory import Footprint
 from scff.tables import Table
 
 __all__ = ["SPECS", "TabPFNv1Backbone", "TabPFNv1View", "read"]
@@ -124,6 +125,17 @@ class TabPFNv1View:
         self._y_S = torch.from_numpy((y + member.classes) % self._n_classes).float().to(self._device)
         self._cache = cache
         self._random_state = random_state
+
+    def footprint(self, width: int, limit: int | None) -> Footprint:
+        """A few copies of a leaf's slots; the context keeps the support as each layer sees it."""
+        size = 4 * self._net.encoder.out_features
+        row = 4 * (4 * width + 3 * self._net.slots) + 2 * size
+        return Footprint(scratch=0, cache=16 * width, support_row=row, query_row=row, summary_row=24 * size)
+
+    def native_bytes(self, width: int, n_query: int) -> int:
+        """As one leaf, at most of the slots' width."""
+        leaf = self.footprint(min(width, self._net.slots), None)
+        return (len(self._y_S) + n_query) * (leaf.support_row + leaf.summary_row)
 
     def prepare(self, rows: Table) -> Table:
         """Encode categories, once for all leaves; numeric tables pass through."""

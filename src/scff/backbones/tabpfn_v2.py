@@ -73,6 +73,13 @@ class TabPFN2View:
         self._task = task
         self._cache = cache
 
+    def native_bytes(self, width: int, n_query: int) -> int:
+        """Tokens of all rows, a dozen activations of them, and the keys and values of the support."""
+        model, n_support = self._seam.model, len(self._member.y_S)
+        token = 4 * model.embedding_dim
+        cached = 2 * len(model.blocks) * n_support if self._cache else 0
+        return int((-(-width // self.group) + 1) * token * (12 * (n_support + n_query) + cached))
+
     def n_tokens(self, leaf: IntArray) -> int:
         """Number of tokens of a leaf; its last group may be incomplete."""
         return -(-len(self._member.positions(leaf)) // self.group)

@@ -22,6 +22,7 @@ import torch
 from scff.backbones.base import BackboneSpec, IntArray, LeafCache, Limits
 from scff.backbones.tabpfn_package import REQUIRES, Member, Package, Task
 from scff.errors import BackboneError
+from scff.memory import Footprint
 from scff.tables import Table
 
 __all__ = ["TabPFN3Backbone", "TabPFN3View", "load"]
@@ -42,7 +43,7 @@ class TabPFN3Backbone:
         self.path = path
         self.device = package.device
         self._package = package
-        self._seam = _Seam(package.model, package.task)
+        self._seam = _Seam(package.model, package.config, package.task)
 
     def views(
         self, support: Table, y: npt.NDArray[Any], *, n_estimators: int, cache: bool, random_state: int
@@ -77,6 +78,16 @@ class TabPFN3View:
         self._seam = seam
         self._member = member
         self._cache = cache
+
+    def footprint(self, width: int, limit: int | None) -> Footprint:
+        """A dozen activations of the cells the package takes at a time, and its inducing states of each column."""
+        return self._seam.footprint(width, len(self._member.y_S))
+
+    def native_bytes(self, width: int, n_query: int) -> int:
+        """As one leaf of all columns, with the context over its rows."""
+        leaf = self.footprint(width, None)
+        rows = len(self._member.y_S) + n_query
+        return leaf.scratch + leaf.cache + rows * (leaf.support_row + leaf.summary_row)
 
     def prepare(self, rows: Table) -> torch.Tensor:
         """Query rows as the model sees them, once for all leaves."""
@@ -162,8 +173,9 @@ class TabPFN3View:
 class _Seam:
     """Every private name of the package that folding needs."""
 
-    def __init__(self, model: Any, task: Task) -> None:
+    def __init__(self, model: Any, config: Any, task: Task) -> None:
         self.model = model
+        self._config = config
         self.task = task
         module = importlib.import_module(type(model).__module__)
         architecture = type(model).__module__.rpartition(".")[2]
@@ -198,6 +210,21 @@ class _Seam:
             **extra,
         )
         return self._stages(x_GQW, y_S, cache)[0]
+
+    def footprint(self, width: int, n_support: int) -> Footprint:
+        """Estimated from the sizes of the model; the package works through at most a fixed number of cells at once."""
+        config = self._config
+        size = 4 * config.embed_dim
+        cells = min(width * n_support, self.model.inference_chunk_cells)
+        hidden = config.dist_embed_num_blocks * config.dist_embed_num_inducing_points * size
+        row = config.feat_agg_num_cls_tokens * size
+        return Footprint(
+            scratch=12 * size * cells,
+            cache=width * hidden,
+            support_row=8 * width + row,
+            query_row=12 * size * width,
+            summary_row=row * (2 * config.nlayers + 12),
+        )
 
     def build_cache(self, h_SE: torch.Tensor, y_S: torch.Tensor) -> Any:
         """Key-value cache of the context over a merged support."""
