@@ -34,6 +34,7 @@ def tiny_tabpfn_v1(path: Path) -> Path:
 def tiny_tabpfn(architecture: str, path: Path, task: str = "classification") -> Path:
     """A checkpoint of the tabpfn package's own classes, as it writes them."""
     from tabpfn.architectures import ARCHITECTURES
+    from tabpfn.architectures.shared.bar_distribution import FullSupportBarDistribution
     from tabpfn.inference_config import InferenceConfig
     from tabpfn.preprocessing import PreprocessorConfig
 
@@ -47,9 +48,38 @@ def tiny_tabpfn(architecture: str, path: Path, task: str = "classification") -> 
     )
     state = model.state_dict()
     if task == "regression" and not any("borders" in key for key in state):
-        state["criterion.borders"] = torch.linspace(-4, 4, config.num_buckets + 1)
+        criterion = FullSupportBarDistribution(torch.linspace(-4, 4, config.num_buckets + 1))
+        state |= {f"criterion.{key}": value for key, value in criterion.state_dict().items()}
     payload = {"state_dict": state, "config": asdict(config), "inference_config": asdict(inference)}
     torch.save(payload | {"architecture_name": architecture}, path)
+    return path
+
+
+def tiny_tabicl_regressor(path: Path) -> Path:
+    """A regressor of TabICL's own class."""
+    from tabicl._model.tabicl import TabICL
+
+    config = {
+        "max_classes": 0,
+        "num_quantiles": 19,
+        "embed_dim": 16,
+        "col_num_blocks": 2,
+        "col_nhead": 2,
+        "col_num_inds": 8,
+        "row_num_blocks": 2,
+        "row_nhead": 2,
+        "row_num_cls": 2,
+        "row_rope_interleaved": False,
+        "icl_num_blocks": 2,
+        "icl_nhead": 2,
+        "zero_init": False,
+        "bias_free_ln": True,
+        "col_target_aware": True,
+    }
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = TabICL(**config)
+    torch.save({"config": config, "state_dict": model.state_dict()}, path)
     return path
 
 

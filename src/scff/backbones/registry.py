@@ -86,10 +86,11 @@ def specs() -> dict[str, BackboneSpec]:
     global _discovered
     if not _discovered:
         _discovered = True
-        from scff.backbones import tabicl_files, tabpfn_files, tabpfn_v1
+        from scff.backbones import tabicl_files, tabicl_regression, tabpfn_files, tabpfn_v1
 
-        for spec in (*tabicl_files.SPECS, *tabpfn_v1.SPECS, *tabpfn_files.SPECS):
-            register(spec)
+        for family in (tabicl_files, tabpfn_v1, tabpfn_files, tabicl_regression):
+            for spec in family.SPECS:
+                register(spec)
         for point in entry_points(group="scff.backbones"):
             try:
                 loaded = point.load()
