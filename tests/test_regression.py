@@ -153,8 +153,10 @@ def test_real_weights_fold_a_real_table(real, data_dir):
 
 
 @parametrize_with_checks([FoldedRegressor(backbone="tabicl-regressor-of-the-tests")])
-def test_scikit_learn_checks(estimator, check, tabicl_path):
-    estimator.set_params(backbone=str(tabicl_path))
+def test_scikit_learn_checks(estimator, check, tabicl_path, request):
+    # One check asks for a good score, which random weights cannot have.
+    learns = check.func.__name__ == "check_regressors_train"
+    estimator.set_params(backbone=request.getfixturevalue("real") if learns else str(tabicl_path))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         check(estimator)
