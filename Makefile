@@ -38,3 +38,11 @@ $(VENV)/.lint: $(VENV)/.base
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+
+# The released package shares its import name with today's tabpfn: an environment of its own.
+.PHONY: parity-tabpfn-v1
+parity-tabpfn-v1:
+	test -x build/env-tabpfn-v1/bin/python || $(PYTHON) -m venv build/env-tabpfn-v1
+	build/env-tabpfn-v1/bin/pip install -q "$$(grep '^torch==' constraints.txt)"
+	build/env-tabpfn-v1/bin/pip install -q -e . tabpfn==0.1.11 'scikit-learn==1.7.2'
+	build/env-tabpfn-v1/bin/python benchmarks/tabpfn_v1_parity.py
