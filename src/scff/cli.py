@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import warnings
 from dataclasses import asdict
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -211,17 +213,16 @@ def demo(backbone: Backbone = "auto", as_json: Json = False) -> None:
     return None
 
 
-def _passed_on(name: str, summary: str, module: str) -> None:
-    """Mount a sub-application without importing it before it is asked for."""
+def _mount(name: str, summary: str, module: str) -> None:
+    """Mount a sub-application without importing it before it is asked for: `scff --help` should not wait for torch."""
+    anything = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
-    @app.command(name, help=summary, add_help_option=False, context_settings=_ANY)
+    @app.command(name, help=summary, add_help_option=False, context_settings=anything)
     def command(context: typer.Context) -> None:
-        from importlib import import_module
-
-        import_module(module).app(context.args, prog_name=f"scff {name}", standalone_mode=False)
+        import_module(module).app(context.args, prog_name=f"scff {name}")
 
 
-_ANY = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+_mount("backbones", "List backbones; fetch, verify or locate their weights.", "scff.backbones.cli")
 
 
 @app.callback(invoke_without_command=True)
@@ -238,6 +239,8 @@ def main() -> NoReturn:
     """Run the command line; errors of use are one sentence and exit code 2."""
     # Hints meant for Python users would stand between a command and its output; the choices are printed anyway.
     warnings.filterwarnings("ignore", message='backbone="auto"')
+    # The hub client reports every retry; what became of it is said in one sentence.
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
         app()
     except SCFFError as error:
