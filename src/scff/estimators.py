@@ -57,7 +57,7 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     device : str, default="auto"
         ``"auto"`` is CUDA where there is one, otherwise the CPU.
     cache : bool or "disk", default=True
-        Keep what the support taught each leaf, so that `predict` does not encode it again: True up to 32 MiB in memory
+        Keep what the support taught each leaf, so that `predict` does not encode it again: True up to 16 MiB in memory
         and the rest in a temporary file, "disk" all in the file, False not at all.
     random_state : int, default=0
         Seed of random routing and of ensemble views.
