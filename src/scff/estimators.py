@@ -7,7 +7,7 @@ import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,9 @@ from scff.mass_huber import MassHuber
 from scff.plan import FoldPlan, Routing, compile_plan
 from scff.tables import Table, as_table, encode_target
 from scff.tail import TAIL_RULES, TailGate, TailRule
+
+if TYPE_CHECKING:
+    from scff.report import Report
 
 __all__ = ["FoldedClassifier"]
 
@@ -216,6 +219,46 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         proba = self.predict_proba(X)
         out: npt.NDArray[Any] = self.classes_[proba.argmax(axis=1)]
         return out
+
+    def column_evidence(self) -> pd.DataFrame:
+        """What each column brought: its own evidence, its leaf, and what the leaf is worth on the support.
+
+        Returns
+        -------
+        DataFrame
+            One row per column, strongest first; `scff.report.column_evidence` says what each field means.
+        """
+        from scff.report import column_evidence
+
+        return column_evidence(self)
+
+    def report(self, X_test: Any = None, y_test: Any = None, *, title: str | None = None) -> Report:
+        """What this model did and why, as one HTML page.
+
+        Parameters
+        ----------
+        X_test : array-like or DataFrame, optional
+            Rows held back from `fit`; without them the report says nothing about quality.
+        y_test : array-like or str, optional
+            Their labels, or the name of the label column of ``X_test``.
+        title : str, optional
+            Heading of the page.
+
+        Returns
+        -------
+        Report
+            Shows itself in a notebook; ``report.save("report.html")`` writes one self-contained file.
+        """
+        from scff.report import make_report
+
+        return make_report(self, test=X_test, target=y_test, title=title)
+
+    def _members(self) -> list[Compiled]:
+        """The compiled views, compiled again if this model was read from a file."""
+        check_is_fitted(self)
+        if getattr(self, "_runtime", None) is None:
+            self._compile(self._reload(), self.gates_)
+        return self._runtime[1]
 
     def _compile(self, backbone: RowBackbone, gates: list[TailGate | None] | None) -> float:
         """Compile every view into `_runtime`; returns when the plan was ready."""

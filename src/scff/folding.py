@@ -117,12 +117,12 @@ class Native:
     gate: tail_.TailGate | None = None
 
     def __init__(self, view: RowView) -> None:
-        self._view = view
+        self.view = view
         self._compiled = view.compile_native()
 
     def predict(self, rows: Table) -> torch.Tensor:
         """Logits_QK of query rows, in one native call."""
-        return self._view.native(self._compiled, rows)
+        return self.view.native(self._compiled, rows)
 
 
 @dataclass
@@ -151,6 +151,10 @@ class Folded:
         step = self.options.pass_rows
         parts = [self._predict_pass(rows.rows(i, i + step)) for i in range(0, rows.n_rows, step)]
         return torch.cat(parts)
+
+    def core_alone(self) -> Folded:
+        """The same support without its Tail, for comparison: a context of its own, the Core's messages shared."""
+        return replace(self, tail=None, context=self.view.build_context(self.core.mean_SE))
 
     def _predict_pass(self, rows: Table) -> torch.Tensor:
         step = self.options.query_chunk
