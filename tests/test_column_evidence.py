@@ -4,8 +4,8 @@ import pickle
 
 import numpy as np
 import pytest
-import report_models
 
+import report_models
 from scff import FoldedClassifier, compile_plan
 from scff.report.columns import EFFECT, support_prototype_nll
 

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 import matplotlib as mpl
 import numpy as np
 import pytest
-import report_models
 
+import report_models
 from scff import compile_plan, tail
 from scff.errors import MissingDependency
 from scff.report.checks import checks, verdict

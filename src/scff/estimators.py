@@ -22,7 +22,7 @@ from scff.backbones.base import RowBackbone
 from scff.backbones.registry import AUTO_ORDER, choose_auto, load_backbone, specs
 from scff.caches import CacheMode, CacheStore
 from scff.errors import BackboneError, CheckpointError, CheckpointMissing, DataError
-from scff.folding import Compiled, FoldOptions, Native, fold, single_leaf
+from scff.folding import Compiled, FoldOptions, Native, fold
 from scff.mass_huber import MassHuber
 from scff.plan import FoldPlan, Routing, compile_plan
 from scff.tables import Table, as_table, encode_target
@@ -288,12 +288,12 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for i, view in enumerate(views):
             plan = self.plan_
             if plan is None:
-                members.append(Native(view))
+                members.append(Native(view, view.columns))
+            elif self.method == "raw-core":
+                members.append(Native(view, np.sort(plan.core)))
             elif self.method == "mass-huber":
                 members.append(MassHuber(view, plan, store, options))
             else:
-                if self.method == "raw-core":
-                    plan = single_leaf(plan)
                 rule = self._rule if self.method == "scff" else None
                 gate = gates[i] if gates else None
                 members.append(fold(view, plan, codes, store, rule=rule, gate=gate, options=options))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from scff.evidence import Prototypes, alternate_halves, as_float
-from scff.folding import Folded, Native, single_leaf
+from scff.folding import Folded, Native
 from scff.plan import FoldPlan, compile_plan
 from scff.tail import TailGate
 
@@ -90,7 +90,9 @@ def effective_plan(model: FoldedClassifier) -> FoldPlan:
         none = np.empty(0, dtype=np.int64)
         ranked = every[np.argsort(-plan.f, kind="stable")]
         return replace(plan, core=ranked, tail=none, core_leaves=(every,), tail_leaves=())
-    return single_leaf(model.plan_) if model.method == "raw-core" else model.plan_
+    if model.method == "raw-core":
+        return replace(model.plan_, core_leaves=(np.sort(model.plan_.core),), tail_leaves=())
+    return model.plan_
 
 
 def support_prototype_nll(h_SE: FloatArray, y: IntArray) -> float:

@@ -190,6 +190,7 @@ def tail(gate: TailGate | None, method: str, quality: Quality | None = None) -> 
     if gate is None:
         why = {
             "native": "There is no Tail: nothing was folded.",
+            "raw-core": "This method never looks at the Tail: the Core alone goes through the backbone, in one leaf.",
             "mass-huber": "There is no gate in this method: a robust mean takes every leaf in.",
         }.get(method, "There is no Tail: one leaf holds every column.")
         return f'<p class="say">{why}</p>'
