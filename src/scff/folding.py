@@ -11,7 +11,7 @@ Shape legend: ``S`` support rows, ``Q`` query rows, ``E`` representation width, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
