@@ -88,6 +88,8 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ``"random"`` is the paper's control: a Core of the same size, drawn at random.
     leaf_batch : int or "auto", default="auto"
         Leaves encoded together; "auto" is 1 on a CPU and 8 on an accelerator.
+    query_chunk : int or "auto", default="auto"
+        Query rows encoded together; "auto" is 256 on a CPU and 1024 on an accelerator.
     encode_unused_tail : bool, default=False
         Encode the Tail even where it cannot be let in, as the paper literally does; for audits.
 
@@ -138,6 +140,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         routing: Routing = "anova",
         leaf_batch: int | Literal["auto"] = "auto",
+        query_chunk: int | Literal["auto"] = "auto",
         encode_unused_tail: bool = False,
     ) -> None:
         self.backbone = backbone
@@ -153,6 +156,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.verbose = verbose
         self.routing = routing
         self.leaf_batch = leaf_batch
+        self.query_chunk = query_chunk
         self.encode_unused_tail = encode_unused_tail
 
     def fit(self, X: Any, y: Any) -> FoldedClassifier:
@@ -304,7 +308,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         accelerated = backbone.device.type != "cpu"
         return FoldOptions(
             leaf_batch=(8 if accelerated else 1) if self.leaf_batch == "auto" else self.leaf_batch,
-            query_chunk=1024 if accelerated else 256,
+            query_chunk=(1024 if accelerated else 256) if self.query_chunk == "auto" else self.query_chunk,
             encode_unused_tail=self.encode_unused_tail,
             progress=self.verbose > 0,
         )

@@ -49,7 +49,8 @@ def read(path: Path) -> TabICL:
     if "col_target_aware" not in config and "col_embedder.y_encoder.weight" not in payload["state_dict"]:
         config = _V1_CONFIG | config
     try:
-        model = TabICL(**config)
+        with torch.random.fork_rng(devices=[]):  # the random initial weights are thrown away, and leave no trace
+            model = TabICL(**config)
         model.load_state_dict(payload["state_dict"])
     except (TypeError, RuntimeError, ValueError) as error:
         first = str(error).strip().splitlines()[0]
