@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import re
 import threading
 import time
@@ -113,6 +115,7 @@ class PeakMemory:
             torch.cuda.reset_peak_memory_stats(self._device)
             self.start = torch.cuda.memory_allocated(self._device)
         elif self.meter == "linux-hwm":
+            _return_freed()
             self._RESET.write_text("5")  # 5 resets the high-water mark to the present resident size
             self.start = self._read("VmRSS")
         else:
@@ -151,3 +154,9 @@ class PeakMemory:
         # Without /proc there is no cheap reading of the present size; the process's maximum is the next best.
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _return_freed() -> None:
+    """Give freed heap back to the system, so that a block that reuses it is not measured as free of cost."""
+    with contextlib.suppress(OSError, AttributeError):  # a C library other than glibc
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
