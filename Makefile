@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check -q
 DEPS   := pyproject.toml constraints.txt
 
-.PHONY: demo test lint types clean
+.PHONY: demo test lint types docs clean
 
 demo: $(VENV)/.base
 	$(BIN)/scff demo
@@ -21,6 +21,11 @@ lint: $(VENV)/.lint
 types: $(VENV)/.lint $(VENV)/.test
 	$(BIN)/mypy
 
+# Warnings are errors, and the gallery runs on the way.
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 # torch comes first and by its pinned version: that is the CPU build, and nothing later replaces it.
 $(VENV)/.base: $(DEPS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -32,9 +37,13 @@ $(VENV)/.test: $(VENV)/.base
 	$(PIP) install -c constraints.txt -e '.[test]'
 	touch $@
 
+$(VENV)/.docs: $(VENV)/.base
+	$(PIP) install -c constraints.txt -e '.[docs]'
+	touch $@
+
 $(VENV)/.lint: $(VENV)/.base
 	$(PIP) install -c constraints.txt -e '.[lint]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) docs/_build docs/gallery docs/api/generated build dist .pytest_cache .mypy_cache .ruff_cache

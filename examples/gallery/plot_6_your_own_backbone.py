@@ -18,6 +18,7 @@ import torch
 
 from scff import FoldedClassifier
 from scff.backbones import BackboneSpec, LeafCache, register
+from scff.checkpoints import load_torch  # reads a file of weights without running code from it
 
 WIDTH = 64
 
@@ -74,7 +75,7 @@ class RandomView:
 class RandomBackbone:
     def __init__(self, spec, path, device):
         self.spec, self.path, self.device = spec, path, device
-        self.seed = int(path.read_text())
+        self.seed = load_torch(path)["seed"]
 
     def views(self, support, y, *, n_estimators, cache, random_state):
         return [RandomView(self.seed + member, support, y) for member in range(n_estimators)]
@@ -95,11 +96,11 @@ spec = register(
         weights=None,
         code_licence="Apache-2.0",
         weights_licence="Apache-2.0",
-        recognises=lambda path: path.suffix == ".seed",
+        recognises=lambda path: "seed" in load_torch(path),
     )
 )
-weights = Path(tempfile.mkdtemp()) / "teaching.seed"
-weights.write_text("7")
+weights = Path(tempfile.mkdtemp()) / "teaching.pt"
+torch.save({"seed": 7}, weights)
 
 # %%
 # From here on it is a backbone like any other.
