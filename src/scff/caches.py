@@ -14,11 +14,11 @@ from safetensors.torch import load_file, save_file
 
 from scff.backbones.base import LeafCache
 
-__all__ = ["CacheMode", "CacheStore"]
+__all__ = ["MEMORY_BYTES", "CacheMode", "CacheStore"]
 
 CacheMode = bool | Literal["disk"]
 
-_MEMORY_BYTES = 256 << 20
+MEMORY_BYTES = 256 << 20
 
 
 class CacheStore:
@@ -33,7 +33,7 @@ class CacheStore:
         Most bytes of caches in memory.
     """
 
-    def __init__(self, mode: CacheMode = True, memory_bytes: int = _MEMORY_BYTES) -> None:
+    def __init__(self, mode: CacheMode = True, memory_bytes: int = MEMORY_BYTES) -> None:
         self._room = memory_bytes if mode is True else 0
         self._directory: tempfile.TemporaryDirectory[str] | None = None
         self._kept: dict[int, tuple[LeafCache, Path | None]] = {}

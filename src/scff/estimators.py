@@ -2,51 +2,34 @@
 
 from __future__ import annotations
 
-import logging
 import time
-import warnings
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from scff import checkpoints
 from scff.backbones.base import RowBackbone
-from scff.backbones.registry import AUTO_ORDER, choose_auto, load_backbone, specs
-from scff.caches import CacheMode, CacheStore
-from scff.errors import BackboneError, CheckpointError, CheckpointMissing, DataError
-from scff.folding import Compiled, FoldOptions, Native, fold
-from scff.mass_huber import MassHuber
+from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone, reload_backbone
+from scff.caches import CacheMode
+from scff.errors import BackboneError, DataError
+from scff.folding import Compiled, FoldOptions
+from scff.members import METHODS, Method, compile_members
+from scff.memory import parse_bytes
 from scff.plan import FoldPlan, Routing, compile_plan
 from scff.tables import Table, as_table, encode_target
 from scff.tail import TAIL_RULES, TailGate, TailRule
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from scff.report import Report
 
 __all__ = ["FoldedClassifier"]
-
-logger = logging.getLogger(__name__)
-
-Method = Literal["scff", "native", "raw-core", "bounded-core", "mass-huber"]
-_METHODS = ("scff", "native", "raw-core", "bounded-core", "mass-huber")
-_warned_auto: set[str] = set()
-
-
-@dataclass(frozen=True)
-class CheckpointRef:
-    """Which weights a fitted model speaks of; the weights themselves are never stored with it."""
-
-    backbone: str
-    path: str
-    sha256: str
 
 
 class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -176,7 +159,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         support = self._validate(X, reset=True)
         codes, self.classes_ = self._validate_target(y, support)
         started = time.perf_counter()
-        backbone = self._load(self._choose())
+        backbone = load_backbone(choose_auto() if self.backbone == "auto" else self.backbone, self._device())
         limits = backbone.spec.limits
         if limits.classes is not None and len(self.classes_) > limits.classes:
             raise BackboneError(
@@ -184,9 +167,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"{len(self.classes_)}; choose a TabICL backbone, which has a hierarchy for more."
             )
         self.backbone_ = backbone.spec.name
-        self.checkpoint_ = CheckpointRef(
-            backbone.spec.name, str(backbone.path), checkpoints.sha256(Path(backbone.path))
-        )
+        self.checkpoint_ = CheckpointRef.of(backbone)
         loaded = time.perf_counter()
         self.plan_: FoldPlan | None = None
         self._support, self._codes, self._rule = support, codes, rule
@@ -213,7 +194,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         rows = self._validate(X, reset=False)
         if getattr(self, "_runtime", None) is None:  # after unpickling
-            self._compile(self._reload(), self.gates_)
+            self._compile(reload_backbone(self.checkpoint_, self._device()), self.gates_)
         backbone, members = self._runtime
         logits = [member.predict(rows).float().cpu().numpy() for member in members]
         return backbone.combine(logits)
@@ -261,15 +242,14 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The compiled views, compiled again if this model was read from a file."""
         check_is_fitted(self)
         if getattr(self, "_runtime", None) is None:
-            self._compile(self._reload(), self.gates_)
+            self._compile(reload_backbone(self.checkpoint_, self._device()), self.gates_)
         return self._runtime[1]
 
     def _compile(self, backbone: RowBackbone, gates: list[TailGate | None] | None) -> float:
         """Compile every view into `_runtime`; returns when the plan was ready."""
-        support, codes = self._support, self._codes
         views = backbone.views(
-            support,
-            codes,
+            self._support,
+            self._codes,
             n_estimators=self.n_estimators,
             cache=bool(self.cache),
             random_state=self.random_state,
@@ -277,8 +257,8 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.plan_ is None and self.method != "native":
             widest = backbone.spec.limits.leaf_width or self.leaf_width
             self.plan_ = compile_plan(
-                support,
-                codes,
+                self._support,
+                self._codes,
                 min(self.leaf_width, widest),
                 self.fdr,
                 self.routing,
@@ -286,36 +266,22 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 random_state=self.random_state,
             )
         planned = time.perf_counter()
-        store = CacheStore(self.cache)
-        options = self._options(backbone)
-        members: list[Compiled] = []
-        for i, view in enumerate(views):
-            plan = self.plan_
-            if plan is None:
-                members.append(Native(view, view.columns))
-            elif self.method == "raw-core":
-                members.append(Native(view, np.sort(plan.core)))
-            elif self.method == "mass-huber":
-                members.append(MassHuber(view, plan, store, options))
-            else:
-                rule = self._rule if self.method == "scff" else None
-                gate = gates[i] if gates else None
-                members.append(fold(view, plan, codes, store, rule=rule, gate=gate, options=options))
-        self._runtime: tuple[RowBackbone, list[Compiled]] = (backbone, members)
-        return planned
-
-    def _options(self, backbone: RowBackbone) -> FoldOptions:
-        accelerated = backbone.device.type != "cpu"
-        return FoldOptions(
-            leaf_batch=(8 if accelerated else 1) if self.leaf_batch == "auto" else self.leaf_batch,
-            query_chunk=(1024 if accelerated else 256) if self.query_chunk == "auto" else self.query_chunk,
+        options = FoldOptions.on(
+            backbone.device,
+            leaf_batch=self.leaf_batch,
+            query_chunk=self.query_chunk,
             encode_unused_tail=self.encode_unused_tail,
             progress=self.verbose > 0,
         )
+        limit = None if self.memory_limit is None else parse_bytes(self.memory_limit)
+        rule = self._rule if self.method == "scff" else None
+        members = compile_members(views, self.plan_, self._codes, self.method, rule, gates, self.cache, options, limit)
+        self._runtime: tuple[RowBackbone, list[Compiled]] = (backbone, members)
+        return planned
 
     def _check_parameters(self) -> TailRule | None:
-        if self.method not in _METHODS:
-            raise DataError(f"method must be one of {', '.join(_METHODS)}, not {self.method!r}.")
+        if self.method not in METHODS:
+            raise DataError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}.")
         if self.cache not in (True, False, "disk"):
             raise DataError(f'cache must be True, False or "disk", not {self.cache!r}.')
         if self.n_estimators < 1:
@@ -339,7 +305,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 if table.n_rows == 0:
                     raise DataError("The table has no rows; 0 sample(s) cannot be used.")
                 if not reset:
-                    table = _like(table, self._support)
+                    table = table.like(self._support)
             else:
                 values = validate_data(
                     self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"
@@ -370,45 +336,10 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise DataError(f"The target has one class ({classes[0]!r}); a classifier needs rows of at least two.")
         return codes, classes
 
-    def _choose(self) -> str | Path:
-        if self.backbone != "auto":
-            return self.backbone
-        chosen = choose_auto().name
-        if chosen != AUTO_ORDER[0] and chosen not in _warned_auto:
-            _warned_auto.add(chosen)
-            warnings.warn(
-                f'backbone="auto" uses {chosen!r}, the best one on this machine; '
-                f"`scff backbones fetch {AUTO_ORDER[0]}` gets a better one. "
-                f'Pass backbone="{chosen}" to say that you want this one.',
-                stacklevel=3,
-            )
-        return chosen
-
-    def _load(self, backbone: str | Path) -> RowBackbone:
-        device = self.device
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        return load_backbone(backbone, torch.device(device))
-
-    def _reload(self) -> RowBackbone:
-        """Find the weights a saved model was fitted with."""
-        ref = self.checkpoint_
-        spec = specs().get(ref.backbone)
-        found = checkpoints.find(spec.weights) if spec is not None and spec.weights is not None else None
-        places = [Path(ref.path)] if found is None else [found[0], Path(ref.path)]
-        for path in places:
-            if path.is_file() and checkpoints.sha256(path) == ref.sha256:
-                by_name = spec is not None and spec.weights is not None and found is not None and path == found[0]
-                return self._load(ref.backbone if by_name else path)
-        if any(path.is_file() for path in places):
-            raise CheckpointError(
-                f"The weights of {ref.backbone!r} on this machine are not those this model was fitted with "
-                f"(sha256 {ref.sha256[:12]}...); put that file at {ref.path}, or fit again."
-            )
-        raise CheckpointMissing(
-            f"The weights this model was fitted with ({Path(ref.path).name}, sha256 {ref.sha256[:12]}...) are not on "
-            f"this machine; put the file into the directory named by SCFF_CHECKPOINT_DIR or back at {ref.path}."
-        )
+    def _device(self) -> torch.device:
+        if self.device == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return torch.device(self.device)
 
     def __getstate__(self) -> dict[str, Any]:
         # Neither weights nor caches: the first are referenced by digest, the second are rebuilt on first use.
@@ -422,16 +353,3 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
-
-
-def _like(table: Table, support: Table) -> Table:
-    """Give query rows the column types of the support, which a file format may have lost."""
-    if table.is_numeric == support.is_numeric:
-        return table
-    if isinstance(table.values, np.ndarray):
-        return Table(pd.DataFrame(table.values, columns=list(support.names or ())), table.names)
-    frame = table.values
-    for name in frame.columns:
-        if not pd.api.types.is_numeric_dtype(frame[name].dtype) and frame[name].notna().any():
-            raise DataError(f"Column {str(name)!r} was numeric at fit and is {frame[name].dtype} now.")
-    return as_table(frame.apply(pd.to_numeric))

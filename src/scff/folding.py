@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from tqdm.auto import tqdm
@@ -49,6 +49,24 @@ class FoldOptions:
     pass_rows: int = 8192
     encode_unused_tail: bool = False
     progress: bool = False
+
+    @classmethod
+    def on(
+        cls,
+        device: torch.device,
+        leaf_batch: int | Literal["auto"],
+        query_chunk: int | Literal["auto"],
+        encode_unused_tail: bool,
+        progress: bool,
+    ) -> FoldOptions:
+        """Fill in what the device suggests for every ``"auto"``."""
+        accelerated = device.type != "cpu"
+        return cls(
+            leaf_batch=(8 if accelerated else 1) if leaf_batch == "auto" else leaf_batch,
+            query_chunk=(1024 if accelerated else 256) if query_chunk == "auto" else query_chunk,
+            encode_unused_tail=encode_unused_tail,
+            progress=progress,
+        )
 
 
 class Compiled(Protocol):

@@ -58,6 +58,18 @@ class Table:
             raise TypeError("only a numeric table has numeric columns")
         return np.ascontiguousarray(self.values[:, indices])
 
+    def like(self, support: Table) -> Table:
+        """These rows with the column types of the support, which a file format may have lost."""
+        if self.is_numeric == support.is_numeric:
+            return self
+        if isinstance(self.values, np.ndarray):
+            return Table(pd.DataFrame(self.values, columns=list(support.names or ())), self.names)
+        for name in self.values.columns:
+            column = self.values[name]
+            if not pdt.is_numeric_dtype(column.dtype) and column.notna().any():
+                raise DataError(f"Column {str(name)!r} was numeric at fit and is {column.dtype} now.")
+        return as_table(self.values.apply(pd.to_numeric))
+
     def numeric(self) -> npt.NDArray[np.floating]:
         """Every column as numbers, for ranking: categories by their sorted codes, missing values as NaN."""
         if isinstance(self.values, np.ndarray):

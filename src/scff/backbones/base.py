@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from scff.memory import Footprint
 from scff.tables import Table
 
 __all__ = ["BackboneSpec", "LeafCache", "Limits", "RowBackbone", "RowView", "Weights"]
@@ -126,6 +127,14 @@ class RowView(Protocol):
     """
 
     columns: IntArray
+
+    def footprint(self, width: int, limit: int | None) -> Footprint:
+        """What encoding a leaf of that width costs, after shrinking blocks to a budget if there is one."""
+        ...
+
+    def native_bytes(self, width: int, n_query: int) -> int:
+        """Estimate of what `native` adds on a table of that width."""
+        ...
 
     def prepare(self, rows: Table) -> Any:
         """Bring query rows into the form `encode_query` takes; done once per block of rows, not per leaf."""

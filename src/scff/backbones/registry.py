@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 import weakref
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,16 @@ from scff import checkpoints
 from scff.backbones.base import BackboneSpec, RowBackbone
 from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError, CheckpointMissing
 
-__all__ = ["AUTO_ORDER", "choose_auto", "get_spec", "load_backbone", "register", "specs"]
+__all__ = [
+    "AUTO_ORDER",
+    "CheckpointRef",
+    "choose_auto",
+    "get_spec",
+    "load_backbone",
+    "register",
+    "reload_backbone",
+    "specs",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +40,21 @@ AUTO_ORDER = ("tabicl-v2", "tabpfn-v1", "nano")
 _SPECS: dict[str, BackboneSpec] = {}
 _LOADED: weakref.WeakValueDictionary[tuple[str, str, str], Any] = weakref.WeakValueDictionary()
 _discovered = False
+_hinted: set[str] = set()
+
+
+@dataclass(frozen=True)
+class CheckpointRef:
+    """Which weights a fitted model speaks of; the weights themselves are never stored with it."""
+
+    backbone: str
+    path: str
+    sha256: str
+
+    @classmethod
+    def of(cls, backbone: RowBackbone) -> CheckpointRef:
+        """The reference of a loaded backbone."""
+        return cls(backbone.spec.name, str(backbone.path), checkpoints.sha256(Path(backbone.path)))
 
 
 def register(spec: BackboneSpec) -> BackboneSpec:
@@ -87,13 +113,24 @@ def get_spec(name: str) -> BackboneSpec:
     return known[name]
 
 
-def choose_auto() -> BackboneSpec:
-    """The best backbone whose weights are already on this machine; never the network."""
+def choose_auto() -> str:
+    """The best backbone whose weights are already on this machine; never the network.
+
+    Says once how to get a better one.
+    """
     known = specs()
     for name in AUTO_ORDER:
         spec = known.get(name)
-        if spec is not None and spec.weights is not None and checkpoints.find(spec.weights) is not None:
-            return spec
+        if spec is None or spec.weights is None or checkpoints.find(spec.weights) is None:
+            continue
+        if name != AUTO_ORDER[0] and name not in _hinted:
+            _hinted.add(name)
+            warnings.warn(
+                f'backbone="auto" uses {name!r}, the best one on this machine; `scff backbones fetch {AUTO_ORDER[0]}` '
+                f'gets a better one. Pass backbone="{name}" to say that you want this one.',
+                stacklevel=3,
+            )
+        return name
     raise CheckpointMissing('No backbone has weights on this machine, not even "nano": reinstall scff.')
 
 
@@ -117,6 +154,33 @@ def load_backbone(backbone: str | os.PathLike[str], device: torch.device) -> Row
         loaded = spec.load(path, device)
         _LOADED[key] = loaded
     return loaded  # type: ignore[no-any-return]
+
+
+def reload_backbone(ref: CheckpointRef, device: torch.device) -> RowBackbone:
+    """Load the weights a saved model was fitted with, from wherever they are now.
+
+    Raises
+    ------
+    CheckpointMissing, CheckpointError
+        If they are not on this machine, or others stand in their place.
+    """
+    spec = specs().get(ref.backbone)
+    found = checkpoints.find(spec.weights) if spec is not None and spec.weights is not None else None
+    places = [(Path(ref.path), ref.path)]
+    if found is not None:
+        places.insert(0, (found[0], ref.backbone))
+    for path, name in places:
+        if path.is_file() and checkpoints.sha256(path) == ref.sha256:
+            return load_backbone(name, device)
+    if any(path.is_file() for path, _ in places):
+        raise CheckpointError(
+            f"The weights of {ref.backbone!r} on this machine are not those this model was fitted with "
+            f"(sha256 {ref.sha256[:12]}...); put that file at {ref.path}, or fit again."
+        )
+    raise CheckpointMissing(
+        f"The weights this model was fitted with ({Path(ref.path).name}, sha256 {ref.sha256[:12]}...) are not on "
+        f"this machine; put the file into the directory named by SCFF_CHECKPOINT_DIR or back at {ref.path}."
+    )
 
 
 def _recognise(path: Path) -> BackboneSpec:
