@@ -95,9 +95,7 @@ def test_acceptance_needs_every_check():
     decision = tail.gate(c, t, y, n_tail_leaves=2)
     assert decision.accepted
     for candidate in decision.candidates:
-        assert candidate.passed == (
-            candidate.fisher_improves and candidate.nll_gain > 0 and candidate.accuracy_holds
-        )
+        assert candidate.passed == (candidate.fisher_improves and candidate.nll_gain > 0 and candidate.accuracy_holds)
         assert candidate.alpha == min(candidate.alpha_a, candidate.alpha_b)
     # Labels that have nothing to do with the messages: nothing to let in.
     rejected = 0

@@ -19,6 +19,7 @@ import torch
 from scff import FoldedClassifier
 from scff.backbones import BackboneSpec, LeafCache, register
 from scff.checkpoints import load_torch  # reads a file of weights without running code from it
+from scff.memory import Footprint
 
 WIDTH = 64
 
@@ -29,6 +30,14 @@ class RandomView:
     def __init__(self, seed, support, y):
         self.seed, self.support, self.y = seed, support.numeric(), torch.from_numpy(y)
         self.columns = np.flatnonzero(np.nanstd(self.support, axis=0) > 0)
+
+    def footprint(self, width, limit):
+        """Bytes of one leaf: what ``memory_limit`` is kept with."""
+        row = 8 * 3 * width + 4 * WIDTH
+        return Footprint(scratch=0, cache=4 * width * WIDTH, support_row=row, query_row=row, summary_row=4 * WIDTH)
+
+    def native_bytes(self, width, n_query):
+        return (len(self.support) + n_query) * (8 * 3 * width + 4 * WIDTH) + 4 * width * WIDTH
 
     def prepare(self, rows):
         return rows.numeric()
@@ -113,6 +122,12 @@ for method in ("native", "bounded-core", "scff"):
     print(f"{method:<13} {clf.score(X[300:], y[300:]):.3f}")
 print(clf.plan_)
 print(clf.gate_)
+
+# %%
+# A budget is kept with the figures the view gives of itself, and a leaf's worth is measured through the same calls:
+bounded = FoldedClassifier(backbone=weights, leaf_width=32, memory_limit="64MiB").fit(X[:300], y[:300])
+print(np.abs(bounded.predict_proba(X[300:]) - clf.predict_proba(X[300:])).max())
+bounded.column_evidence().head(3)
 
 # %%
 # The library's promises hold for it too: one leaf of all columns is native inference, number for number.

@@ -19,7 +19,7 @@ from scff.caches import CacheMode
 from scff.errors import BackboneError, DataError
 from scff.folding import Compiled, FoldOptions
 from scff.members import METHODS, Method, compile_members
-from scff.memory import parse_bytes
+from scff.memory import PeakMemory, parse_bytes
 from scff.plan import FoldPlan, Routing, compile_plan
 from scff.tables import Table, as_table, encode_target
 from scff.tail import TAIL_RULES, TailGate, TailRule
@@ -94,6 +94,8 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Only where the table had column names.
     seconds_ : dict of str to float
         Wall time of loading, planning and compiling.
+    peak_bytes_ : dict of str to int
+        Memory that loading added at its peak, and planning and compiling together; on the device that was used.
 
     Examples
     --------
@@ -159,7 +161,8 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         support = self._validate(X, reset=True)
         codes, self.classes_ = self._validate_target(y, support)
         started = time.perf_counter()
-        backbone = load_backbone(choose_auto() if self.backbone == "auto" else self.backbone, self._device())
+        with PeakMemory(self._device()) as loading:
+            backbone = load_backbone(choose_auto() if self.backbone == "auto" else self.backbone, self._device())
         limits = backbone.spec.limits
         if limits.classes is not None and len(self.classes_) > limits.classes:
             raise BackboneError(
@@ -172,10 +175,12 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.plan_: FoldPlan | None = None
         self._support, self._codes, self._rule = support, codes, rule
         self.gates_: list[TailGate | None] = []
-        planned = self._compile(backbone, None)
+        with PeakMemory(backbone.device) as compiling:
+            planned = self._compile(backbone, None)
         self.gates_ = [member.gate for member in self._runtime[1]]
         self.gate_ = self.gates_[0]
         done = time.perf_counter()
+        self.peak_bytes_ = {"load": loading.added, "compile": compiling.added}
         self.seconds_ = {"load": loaded - started, "plan": planned - loaded, "compile": done - planned}
         return self
 

@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import ClassVar
 
 import torch
 
@@ -150,6 +151,7 @@ class PeakMemory:
 
     On Linux the kernel's own high-water mark is reset on entry, exact and free of cost; elsewhere the resident size is
     sampled. On a CUDA device the allocator's peak is read. Figures of different meters must not be compared.
+    Blocks may be nested: the peak of an inner one counts for the outer ones too.
 
     Parameters
     ----------
@@ -174,6 +176,7 @@ class PeakMemory:
 
     _STATUS = Path("/proc/self/status")
     _RESET = Path("/proc/self/clear_refs")
+    _open: ClassVar[list[PeakMemory]] = []
 
     def __init__(self, device: torch.device | None = None) -> None:
         self._device = device
@@ -191,6 +194,10 @@ class PeakMemory:
         return self.peak - self.start
 
     def __enter__(self) -> PeakMemory:
+        self.peak = 0
+        for outer in self._open:  # what they have seen so far is lost with the reset
+            outer._note()
+        self._open.append(self)
         if self.meter == "cuda":
             torch.cuda.reset_peak_memory_stats(self._device)
             self.start = torch.cuda.memory_allocated(self._device)
@@ -207,13 +214,18 @@ class PeakMemory:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.meter == "cuda":
-            self.peak = torch.cuda.max_memory_allocated(self._device)
-        elif self.meter == "linux-hwm":
-            self.peak = self._read("VmHWM")
-        elif self._thread is not None:
+        for meter in self._open:
+            meter._note()
+        self._open.remove(self)
+        if self._thread is not None:
             self._stop.set()
             self._thread.join()
+
+    def _note(self) -> None:
+        if self.meter == "cuda":
+            self.peak = max(self.peak, torch.cuda.max_memory_allocated(self._device))
+        elif self.meter == "linux-hwm":
+            self.peak = max(self.peak, self._read("VmHWM"))
 
     def _read(self, field: str) -> int:
         for line in self._STATUS.read_text().splitlines():

@@ -127,11 +127,19 @@ def make_report(model: FoldedClassifier, *, test: Any = None, target: Any = None
         used=sections.used(plan, ranked, native),
         folded=sections.folded(plan, gate, effects, native),
         tail=sections.tail(gate, model.method, quality),
-        cost=sections.cost(seconds, peaks, quality.n_rows if quality else None, None),
+        cost=sections.cost(seconds, peaks, quality.n_rows if quality else None, _native_bytes(model, quality)),
         footer=_footer(model, plan),
         columns=_payload(evidence, effects),
     )
     return Report(html, quality, evidence)
+
+
+def _native_bytes(model: FoldedClassifier, quality: Quality | None) -> int | None:
+    """What native inference on the same rows would add, by the backbone's own memory model; None where it ran."""
+    view = getattr(model._members()[0], "view", None)
+    if model.plan_ is None or view is None:
+        return None
+    return int(view.native_bytes(len(view.columns), quality.n_rows if quality else 1))
 
 
 def _facts(model: FoldedClassifier, plan: FoldPlan, classes: list[str]) -> str:

@@ -113,7 +113,7 @@ def assess(model: FoldedClassifier, X: Any, y: Any) -> Quality:
             f"{', '.join(map(str, classes[:8]))}."
         )
     started = time.perf_counter()
-    with PeakMemory() as memory:
+    with PeakMemory(model._device()) as memory:
         proba = model.predict_proba(X)
     seconds = time.perf_counter() - started
     if len(labels) != len(proba):

@@ -294,13 +294,15 @@ def cost(seconds: dict[str, float], peaks: dict[str, int], rows_predicted: int |
     native = ""
     if native_bytes is not None:
         native = (
-            f'<p>Reading all columns at once would have needed about <b data-value="native-bytes">'
-            f"{format_bytes(native_bytes)}</b>, by the measured model of this library.</p>"
+            f'<p>Reading all columns at once would have added about <b data-value="native-bytes">'
+            f"{format_bytes(native_bytes)}</b>, by the backbone's memory model for "
+            f"{'these rows' if rows_predicted else 'these labelled rows and one new one'}: an estimate, not a "
+            "measurement.</p>"
         )
     note = (
         ""
         if len(peaks) == len(seconds)
-        else ('<p class="muted small">A dash: the peak of that stage was not measured when the model was fitted.</p>')
+        else '<p class="muted small">Ranking is measured together with encoding, in the row below it.</p>'
     )
     return (
         '<div class="wide"><table style="width:100%"><thead><tr><th scope="col">Stage</th><th scope="col">Time</th>'
