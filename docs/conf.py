@@ -22,6 +22,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
+templates_path = ["_templates"]  # a class page shows its own members, not those scikit-learn's mixins add
 exclude_patterns = ["_build", "README.md"]
 html_theme = "pydata_sphinx_theme"
 html_title = "scff"
