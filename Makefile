@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check -q
 DEPS   := pyproject.toml constraints.txt
 
-.PHONY: demo test lint types docs clean
+.PHONY: demo test lint types docs integrations clean
 
 demo: $(VENV)/.base
 	$(BIN)/scff demo
@@ -25,6 +25,16 @@ types: $(VENV)/.lint $(VENV)/.test
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# AutoGluon, TabArena and MLflow hold other packages back, so they get an environment of their own.
+integrations: .venv-integrations/.done
+	.venv-integrations/bin/python -m pytest -p no:cacheprovider tests/test_integrations.py $(ARGS)
+
+.venv-integrations/.done: pyproject.toml
+	test -x .venv-integrations/bin/python || $(PYTHON) -m venv .venv-integrations
+	.venv-integrations/bin/pip install -q "$$(grep '^torch==' constraints.txt)"
+	.venv-integrations/bin/pip install -q -e . tabarena autogluon.tabular mlflow-skinny sqlalchemy alembic pytest matplotlib
+	touch $@
 
 # torch comes first and by its pinned version: that is the CPU build, and nothing later replaces it.
 $(VENV)/.base: $(DEPS)
@@ -46,4 +56,4 @@ $(VENV)/.lint: $(VENV)/.base
 	touch $@
 
 clean:
-	rm -rf $(VENV) docs/_build docs/gallery docs/api/generated build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-integrations docs/_build docs/gallery docs/api/generated build dist .pytest_cache .mypy_cache .ruff_cache

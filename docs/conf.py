@@ -17,7 +17,6 @@ version = release = scff.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "numpydoc",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
@@ -34,6 +33,9 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
+html_context = {"default_mode": "auto"}
+# A page without sub-pages needs no empty sidebar.
+html_sidebars = {"gallery/**": ["sidebar-nav-bs"], "api/**": ["sidebar-nav-bs"], "**": []}
 html_show_sourcelink = False
 default_role = "py:obj"
 nitpicky = False

@@ -69,7 +69,7 @@ class PlanDisplay:
                     rank[cut - 1 :], f[cut - 1 :], 1e-2, color=_TAIL, alpha=0.25, label=f"Tail: {len(f) - cut:,}"
                 )
                 ax.axvline(cut + 0.5, color="0.3", linestyle="--", linewidth=1)
-            ax.legend(loc="upper right")
+            ax.legend(loc="lower left")
         # A small Core would vanish on a linear axis, a small Tail on a logarithmic one.
         scale = "log" if cut < len(f) / 5 else "linear"
         ax.set(xscale=scale, yscale="log", xlabel="columns, strongest first", ylabel="F statistic")
