@@ -143,7 +143,18 @@ def test_labels_read_from_a_file_as_text_are_matched():
     fitted = report_models.digits()
     a = assess(fitted.model, fitted.X_test, fitted.y_test)
     b = assess(fitted.model, fitted.X_test, fitted.y_test.astype(str))
-    assert (a.accuracy, a.log_loss) == (b.accuracy, b.log_loss)
+    c = assess(fitted.model, fitted.X_test, fitted.y_test.astype(float))
+    assert (a.accuracy, a.log_loss) == (b.accuracy, b.log_loss) == (c.accuracy, c.log_loss)
+
+
+def test_columns_the_model_does_not_know_are_left_aside():
+    fitted = report_models.digits()
+    shuffled = fitted.X_test.assign(extra=1.0, label=fitted.y_test)
+    shuffled = shuffled[sorted(shuffled.columns, reverse=True)]
+    report = make_report(fitted.model, test=shuffled, target="label")
+    assert report.quality.log_loss == assess(fitted.model, fitted.X_test, fitted.y_test).log_loss
+    with pytest.raises(DataError, match="lacks the column 'pixel_0_0' that"):
+        make_report(fitted.model, test=shuffled.drop(columns="pixel_0_0"), target="label")
 
 
 def test_calibration_bins_hold_every_row_and_their_means():

@@ -18,7 +18,7 @@ from scff.errors import DataError
 from scff.plan import FoldPlan
 from scff.report import sections
 from scff.report.columns import EFFECT, column_evidence, effective_plan
-from scff.report.quality import Quality, assess, split_target
+from scff.report.quality import Quality, assess, known_columns, split_target
 from scff.tail import TailGate
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ def make_report(model: FoldedClassifier, *, test: Any = None, target: Any = None
     """Make the report of a fitted model; parameters as for `write_report`."""
     quality = None
     if test is not None:
-        quality = assess(model, *split_target(test, target))
+        X, y = split_target(test, target)
+        quality = assess(model, known_columns(model, X), y)
     elif target is not None:
         raise DataError("There are labels but no test table; pass both, or neither.")
     evidence = column_evidence(model)

@@ -20,7 +20,7 @@ from scff.report.svg import COLOURS, Scale
 if TYPE_CHECKING:
     from scff.estimators import FoldedClassifier
 
-__all__ = ["Bin", "Quality", "assess", "calibration_figure", "roc_figure", "split_target"]
+__all__ = ["Bin", "Quality", "assess", "calibration_figure", "known_columns", "roc_figure", "split_target"]
 
 FloatArray = npt.NDArray[np.float64]
 _BINS = 10
@@ -95,6 +95,19 @@ def split_target(test: Any, target: Any) -> tuple[Any, Any]:
     return test.drop(columns=target), test[target]
 
 
+def known_columns(model: FoldedClassifier, X: Any) -> Any:
+    """The columns a model was fitted on, out of a table that may hold others beside them."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None or not hasattr(X, "columns"):
+        return X
+    there = set(X.columns)
+    missing = [name for name in names if name not in there]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise DataError(f"The test table lacks the column {missing[0]!r}{more} that the model was fitted on.")
+    return X[list(names)]
+
+
 def assess(model: FoldedClassifier, X: Any, y: Any) -> Quality:
     """Predict a test table once and score it.
 
@@ -105,7 +118,10 @@ def assess(model: FoldedClassifier, X: Any, y: Any) -> Quality:
     """
     classes = model.classes_
     labels = np.asarray(y).reshape(-1)
-    unknown = sorted(set(map(str, pd.unique(labels))) - set(map(str, classes)))
+    # By value, or by text: a file may give 1.0 where the model was fitted on 1, and "1" as well.
+    position = {str(name): k for k, name in enumerate(classes)} | {name: k for k, name in enumerate(classes.tolist())}
+    keys = [label if label in position else str(label) for label in labels.tolist()]
+    unknown = sorted({str(key) for key in keys if key not in position})
     if unknown:
         raise DataError(
             f"The test labels hold {', '.join(map(repr, unknown[:3]))}, which the model has never seen; its classes "
@@ -118,9 +134,7 @@ def assess(model: FoldedClassifier, X: Any, y: Any) -> Quality:
     seconds = time.perf_counter() - started
     if len(labels) != len(proba):
         raise DataError(f"The test table has {len(proba)} rows but there are {len(labels)} labels.")
-    # By text: a CSV file may give 1 where the model was fitted on "1".
-    position = {str(name): k for k, name in enumerate(classes)}
-    codes = np.array([position[str(label)] for label in labels], dtype=np.int64)
+    codes = np.array([position[key] for key in keys], dtype=np.int64)
     prior = np.bincount(model._codes, minlength=len(classes)) / len(model._codes)
     predicted = proba.argmax(axis=1)
     hits = int((predicted == codes).sum())
