@@ -18,7 +18,7 @@ from rich.status import Status
 from rich.table import Table as RichTable
 
 from scff import __version__
-from scff.errors import SCFFError
+from scff.errors import DataError, SCFFError
 
 if TYPE_CHECKING:
     from scff.plan import FoldPlan
@@ -124,7 +124,6 @@ def predict(
     """Predict the rows of a table."""
     import pandas as pd
 
-    from scff.errors import DataError
     from scff.files import load_model, read_table, write_table
 
     clf = load_model(model)
@@ -211,6 +210,24 @@ def demo(backbone: Backbone = "auto", as_json: Json = False) -> None:
         if o.method == "scff":
             _out.print(f"{o.table}: {o.plan}; {o.gate}")
     return None
+
+
+@app.command()
+def report(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="File written by `scff fit`.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")],
+    test: Annotated[Path | None, typer.Option(help="Labelled table held back from fit: shows how good it is.")] = None,
+    target: Annotated[str | None, typer.Option("--target", "-t", help="Label column of the test table.")] = None,
+) -> None:
+    """Write one HTML page that shows what a model used, decided and cost."""
+    from scff.files import load_model, read_table
+    from scff.report import write_report
+
+    if (test is None) != (target is None):
+        raise DataError("--test and --target go together: a labelled table and the name of its label column.")
+    frame = None if test is None else read_table(test)
+    write_report(load_model(model), output, test=frame, target=target)
+    _out.print(f"report written to {output}")
 
 
 def _mount(name: str, summary: str, module: str) -> None:
