@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+
+Array = np.ndarray
 
 
 def perturb(model: torch.nn.Module, seed: int = 1, scale: float = 0.1) -> torch.nn.Module:
@@ -104,6 +109,116 @@ _TABPFN = {
     "tabpfn_v2_6": _TOKEN | {"features_per_group": 3, "num_thinking_rows": 4},
     "tabpfn_v3": _ROW,
     "tabpfn_v3_5": _ROW,
+}
+
+
+def tiny_tabicl(config: dict[str, Any], path: Path) -> Path:
+    """A classifier of TabICL's own class."""
+    from tabicl._model.tabicl import TabICL
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = TabICL(**config)
+    torch.save({"config": config, "state_dict": model.state_dict()}, path)
+    return path
+
+
+def _tabicl(version: str) -> Callable[[Path], Path]:
+    def build(folder: Path) -> Path:
+        from conftest import ARCHITECTURES
+
+        return tiny_tabicl(ARCHITECTURES[version], folder / "tabicl.ckpt")
+
+    return build
+
+
+def _tabicl_proba(path: Path, Xs: Array, ys: Array, Xq: Array) -> Array:
+    from tabicl import TabICLClassifier
+
+    model = TabICLClassifier(n_estimators=1, model_path=path, allow_auto_download=False, device="cpu")
+    return model.fit(Xs, ys).predict_proba(Xq)
+
+
+def _tabpfn(architecture: str) -> Callable[[Path], Path]:
+    return lambda folder: tiny_tabpfn(architecture, folder / "tabpfn.ckpt")
+
+
+def _tabpfn_proba(transform: str) -> Callable[[Path, Array, Array, Array], Array]:
+    def proba(path: Path, Xs: Array, ys: Array, Xq: Array) -> Array:
+        return tabpfn_classifier(path, transform).fit(Xs, ys).predict_proba(Xq)
+
+    return proba
+
+
+def tabpfn_classifier(path: Path, transform: str, n_estimators: int = 1, shift: str | None = None) -> Any:
+    """The package's own classifier on one view."""
+    import tabpfn
+    from tabpfn.base import ModelSpecs
+    from tabpfn.model_loading import load_model
+    from tabpfn.preprocessing import PreprocessorConfig
+
+    model, _, config, inference = load_model(path=path, estimator_type="classifier")
+    view = PreprocessorConfig(
+        transform, categorical_name="numeric", append_original=False, max_features_per_estimator=10**6
+    )
+    return tabpfn.TabPFNClassifier(
+        model_path=ModelSpecs(model, config, inference),
+        device="cpu",
+        n_estimators=n_estimators,
+        softmax_temperature=0.9,
+        inference_precision=torch.float32,
+        ignore_pretraining_limits=True,
+        inference_config={
+            "PREPROCESS_TRANSFORMS": [view],
+            "FEATURE_SHIFT_METHOD": shift,
+            "CLASS_SHIFT_METHOD": shift,
+            "FINGERPRINT_FEATURE": False,
+            "POLYNOMIAL_FEATURES": "no",
+            "SUBSAMPLE_SAMPLES": None,
+        },
+    )
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """One adapter for the contract suite.
+
+    Attributes
+    ----------
+    build : callable
+        Writes a checkpoint into a folder and returns its path.
+    package : str
+        Import name of the package it needs.
+    upstream : callable or None
+        Probabilities of the package's own estimator on the same view.
+    parity : float
+        How far ours may be from them.
+    many_classes : bool
+        Whether it takes more classes than its head has.
+    no_upstream : str
+        Why there is nothing to compare with.
+    """
+
+    build: Callable[[Path], Path]
+    package: str = ""
+    upstream: Callable[[Path, Array, Array, Array], Array] | None = None
+    parity: float = 1e-6
+    many_classes: bool = False
+    no_upstream: str = ""
+
+
+ADAPTERS = {
+    "tabicl-v1": Adapter(_tabicl("v1"), "tabicl", _tabicl_proba, many_classes=True),
+    "tabicl-v2": Adapter(_tabicl("v2"), "tabicl", _tabicl_proba, many_classes=True),
+    "tabpfn-v1": Adapter(
+        lambda folder: tiny_tabpfn_v1(folder / "v1.cpkt"),
+        no_upstream="tabpfn 0.1.11 has an environment of its own (make parity-tabpfn-v1); its numbers are a golden file",
+    ),
+    "tabpfn-3": Adapter(_tabpfn("tabpfn_v3"), "tabpfn", _tabpfn_proba("quantile_uni")),
+    "tabpfn-3.5": Adapter(_tabpfn("tabpfn_v3_5"), "tabpfn", _tabpfn_proba("quantile_uni")),
+    "tabpfn-v2": Adapter(_tabpfn("tabpfn_v2"), "tabpfn", _tabpfn_proba("none")),
+    "tabpfn-2.5": Adapter(_tabpfn("tabpfn_v2_5"), "tabpfn", _tabpfn_proba("none")),
+    "tabpfn-2.6": Adapter(_tabpfn("tabpfn_v2_6"), "tabpfn", _tabpfn_proba("none")),
 }
 
 os.environ.setdefault("TABPFN_DISABLE_TELEMETRY", "1")
