@@ -179,6 +179,100 @@ def tabpfn_classifier(path: Path, transform: str, n_estimators: int = 1, shift: 
     )
 
 
+def tiny_limix(path: Path) -> Path:
+    """A LimiX of the tabtune package's own class."""
+    from tabtune.models.limix.transformer import FeaturesTransformer
+
+    size, group = 24, 2
+    config = {
+        "preprocess_config_x": {
+            "num_features": group,
+            "nan_handling_enabled": True,
+            "normalize_on_train_only": True,
+            "normalize_x": True,
+            "remove_outliers": True,
+            "normalize_by_used_features": True,
+        },
+        "encoder_config_x": {
+            "num_features": group,
+            "embedding_size": size,
+            "mask_embedding_size": size,
+            "encoder_use_bias": True,
+            "numeric_embed_type": "linear",
+        },
+        "encoder_config_y": {
+            "num_inputs": 1,
+            "embedding_size": size,
+            "nan_handling_y_encoder": True,
+            "max_num_classes": 10,
+        },
+        "decoder_config": {"num_classes": 10},
+        "feature_positional_embedding_type": "subortho",
+        "nlayers": 2,
+        "nhead": 2,
+        "embed_dim": size,
+        "hid_dim": 48,
+        "features_per_group": group,
+        "dropout": 0.0,
+        "recompute_attn": False,
+        "layer_arch": "smf",
+        "pre_norm": True,
+    }
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = perturb(FeaturesTransformer(**config))
+    torch.save({"config": config, "state_dict": model.state_dict()}, path)
+    return path
+
+
+def _limix_proba(path: Path, Xs: Array, ys: Array, Xq: Array) -> Array:
+    # The package's estimator fetches from the hub and runs in half precision: its model, seeded as it seeds it.
+    from tabtune.models.limix.transformer import FeaturesTransformer
+
+    payload = torch.load(path, weights_only=True)
+    model = FeaturesTransformer(**payload["config"]).eval()
+    model.load_state_dict(payload["state_dict"])
+    x, y = torch.from_numpy(np.vstack([Xs, Xq])).float()[None], torch.from_numpy(ys).float()[None]
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(0)
+        logits = model(x=x, y=y, eval_pos=len(ys), task_type="cls")[0, :, : ys.max() + 1]
+    return torch.softmax(logits / 0.9, dim=-1).numpy()
+
+
+def tiny_orion(path: Path) -> Path:
+    """An Orion-MSP of the tabtune package's own class."""
+    from tabtune.models.orion_msp.model.orion_msp import OrionMSP
+
+    config = {
+        "max_classes": 10,
+        "embed_dim": 16,
+        "col_num_blocks": 1,
+        "col_nhead": 2,
+        "col_num_inds": 8,
+        "row_num_blocks": 3,
+        "row_nhead": 2,
+        "row_num_cls": 2,
+        "icl_num_blocks": 2,
+        "icl_nhead": 2,
+        "perc_num_latents": 4,
+        "perc_layers": 1,
+    }
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = perturb(OrionMSP(**config))
+    torch.save({"config": config, "state_dict": model.state_dict()}, path)
+    return path
+
+
+def _orion_proba(path: Path, Xs: Array, ys: Array, Xq: Array) -> Array:
+    from tabtune.models.orion_msp.sklearn.classifier import OrionMSPClassifier
+
+    model = OrionMSPClassifier(
+        n_estimators=1, class_shift=False, model_path=path, allow_auto_download=False, device="cpu", use_amp=False
+    )
+    return model.fit(Xs, ys).predict_proba(Xq)
+
+
 @dataclass(frozen=True)
 class Adapter:
     """One adapter for the contract suite.
@@ -212,13 +306,15 @@ ADAPTERS = {
     "tabicl-v2": Adapter(_tabicl("v2"), "tabicl", _tabicl_proba, many_classes=True),
     "tabpfn-v1": Adapter(
         lambda folder: tiny_tabpfn_v1(folder / "v1.cpkt"),
-        no_upstream="tabpfn 0.1.11 has an environment of its own (make parity-tabpfn-v1); its numbers are a golden file",
+        no_upstream="tabpfn 0.1.11 has an environment of its own (make parity-tabpfn-v1); see the golden file",
     ),
     "tabpfn-3": Adapter(_tabpfn("tabpfn_v3"), "tabpfn", _tabpfn_proba("quantile_uni")),
     "tabpfn-3.5": Adapter(_tabpfn("tabpfn_v3_5"), "tabpfn", _tabpfn_proba("quantile_uni")),
     "tabpfn-v2": Adapter(_tabpfn("tabpfn_v2"), "tabpfn", _tabpfn_proba("none")),
     "tabpfn-2.5": Adapter(_tabpfn("tabpfn_v2_5"), "tabpfn", _tabpfn_proba("none")),
     "tabpfn-2.6": Adapter(_tabpfn("tabpfn_v2_6"), "tabpfn", _tabpfn_proba("none")),
+    "limix": Adapter(lambda folder: tiny_limix(folder / "limix.ckpt"), "tabtune", _limix_proba),
+    "orion-msp": Adapter(lambda folder: tiny_orion(folder / "orion.ckpt"), "tabtune", _orion_proba, many_classes=True),
 }
 
 os.environ.setdefault("TABPFN_DISABLE_TELEMETRY", "1")
