@@ -265,12 +265,18 @@ def tiny_orion(path: Path) -> Path:
 
 
 def _orion_proba(path: Path, Xs: Array, ys: Array, Xq: Array) -> Array:
-    from tabtune.models.orion_msp.sklearn.classifier import OrionMSPClassifier
+    # The package's estimator always shuffles columns (its "none" raises): its steps and its model, in file order.
+    from tabtune.models.orion_msp.model.orion_msp import OrionMSP
+    from tabtune.models.orion_msp.sklearn.preprocessing import PreprocessingPipeline
 
-    model = OrionMSPClassifier(
-        n_estimators=1, class_shift=False, model_path=path, allow_auto_download=False, device="cpu", use_amp=False
-    )
-    return model.fit(Xs, ys).predict_proba(Xq)
+    payload = torch.load(path, weights_only=True)
+    model = OrionMSP(**payload["config"]).eval()
+    model.load_state_dict(payload["state_dict"])
+    steps = PreprocessingPipeline(normalization_method="none").fit(Xs)
+    x = torch.from_numpy(np.vstack([steps.transform(Xs), steps.transform(Xq)])).float()[None]
+    with torch.no_grad():
+        logits = model(x, torch.from_numpy(ys).float()[None])[0, :, : ys.max() + 1]
+    return torch.softmax(logits / 0.9, dim=-1).numpy()
 
 
 @dataclass(frozen=True)
@@ -291,6 +297,8 @@ class Adapter:
         Whether it takes more classes than its head has.
     no_upstream : str
         Why there is nothing to compare with.
+    rows_meet : str
+        Why a prediction may depend on the other query rows of the call; empty where it may not.
     """
 
     build: Callable[[Path], Path]
@@ -299,6 +307,7 @@ class Adapter:
     parity: float = 1e-6
     many_classes: bool = False
     no_upstream: str = ""
+    rows_meet: str = ""
 
 
 ADAPTERS = {
@@ -314,7 +323,13 @@ ADAPTERS = {
     "tabpfn-2.5": Adapter(_tabpfn("tabpfn_v2_5"), "tabpfn", _tabpfn_proba("none")),
     "tabpfn-2.6": Adapter(_tabpfn("tabpfn_v2_6"), "tabpfn", _tabpfn_proba("none")),
     "limix": Adapter(lambda folder: tiny_limix(folder / "limix.ckpt"), "tabtune", _limix_proba),
-    "orion-msp": Adapter(lambda folder: tiny_orion(folder / "orion.ckpt"), "tabtune", _orion_proba, many_classes=True),
+    "orion-msp": Adapter(
+        lambda folder: tiny_orion(folder / "orion.ckpt"),
+        "tabtune",
+        _orion_proba,
+        many_classes=True,
+        rows_meet="Orion-MSP's memory lets query rows attend to each other, natively too",
+    ),
 }
 
 os.environ.setdefault("TABPFN_DISABLE_TELEMETRY", "1")

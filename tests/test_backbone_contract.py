@@ -143,23 +143,26 @@ def test_more_classes_than_the_model_has(adapter, path):
 
 
 @pytest.mark.parametrize("n_classes", [2, 7])
-def test_blocks_and_caches_change_nothing(path, n_classes):
+def test_blocks_and_caches_change_nothing(adapter, path, n_classes):
     Xs, ys, Xq = make_table(n_classes)
     once = proba(path, Xs, ys, Xq, leaf_width=6)
     for other in ({"query_chunk": 4}, {"leaf_batch": 3}, {"cache": False}, {"cache": "disk"}, {"memory_limit": "8GiB"}):
         np.testing.assert_allclose(proba(path, Xs, ys, Xq, leaf_width=6, **other), once, atol=1e-5, err_msg=str(other))
-    model = FoldedClassifier(path, leaf_width=6).fit(Xs, ys)
-    np.testing.assert_allclose(model.predict_proba(Xq[4:7]), once[4:7], atol=1e-5)
+    if not adapter.rows_meet:
+        model = FoldedClassifier(path, leaf_width=6).fit(Xs, ys)
+        np.testing.assert_allclose(model.predict_proba(Xq[4:7]), once[4:7], atol=1e-5)
 
 
-def test_the_support_does_not_see_query_rows(path):
+def test_the_support_does_not_see_query_rows(adapter, path):
     Xs, ys, Xq = make_table(2)
     model = FoldedClassifier(path, leaf_width=6).fit(Xs, ys)
     plan, gate = model.plan_.hash, model.gate_
     alone = model.predict_proba(Xq[:1])
     crowd = model.predict_proba(np.vstack([Xq[:1], 1e3 * Xq[1:]]))[:1]
-    np.testing.assert_allclose(crowd, alone, atol=1e-5)
     assert (model.plan_.hash, model.gate_) == (plan, gate)
+    if adapter.rows_meet:
+        pytest.skip(adapter.rows_meet)
+    np.testing.assert_allclose(crowd, alone, atol=1e-5)
 
 
 def test_one_context_and_one_head_call(path, monkeypatch):

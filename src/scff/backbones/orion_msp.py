@@ -1,8 +1,12 @@
 """Orion-MSP, a relative of TabICL v1 with several scales of column groups, on its code in the ``tabtune`` package.
 
 The seam: ``col_embedder`` and ``row_interactor`` are the feature encoder, ``icl_predictor`` is context encoder and
-head, called as the package itself calls them. Preprocessing is the package's own, fitted leaf by leaf. More classes
-than the model has go through its class hierarchy.
+head, called as the package itself calls them. Preprocessing is the package's own, fitted leaf by leaf, after filling
+missing numbers with the support's mean, which the package leaves to its user. More classes than the model has go
+through its class hierarchy.
+
+The memory in its context encoder ends in a self-attention over all rows, so a prediction depends on the other query
+rows of the same call: the model's own behaviour, natively too. Feature encoder, plan and gate are free of it.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.impute import SimpleImputer
 
 from scff import checkpoints
 from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
@@ -47,10 +52,10 @@ class OrionView(JointRowView):
         self._config.update_from_dict({part: dict(options) for part in ("COL_CONFIG", "ROW_CONFIG", "ICL_CONFIG")})
 
     def fit(self, block: npt.NDArray[np.floating]) -> Step:
-        """The package's imputer, scaler and outlier clipping."""
-        from tabtune.models.orion_msp.sklearn.preprocessing import PreprocessingPipeline, TransformToNumerical
+        """Filling with means, then the package's scaler and outlier clipping."""
+        from tabtune.models.orion_msp.sklearn.preprocessing import PreprocessingPipeline
 
-        imputer = TransformToNumerical().fit(block)
+        imputer = SimpleImputer(keep_empty_features=True).fit(block)
         pipeline = PreprocessingPipeline(normalization_method="none").fit(imputer.transform(block))
         return lambda rows: np.asarray(pipeline.transform(imputer.transform(rows)))
 
