@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -279,6 +280,107 @@ def _orion_proba(path: Path, Xs: Array, ys: Array, Xq: Array) -> Array:
     return torch.softmax(logits / 0.9, dim=-1).numpy()
 
 
+def tiny_mitra(folder: Path) -> Path:
+    """A Mitra of the tabtune package's own class, in the two files it is published as."""
+    from safetensors.torch import save_file
+    from tabtune.models.mitra.tab2d import Tab2D
+
+    config = {"dim": 16, "dim_output": 10, "n_layers": 2, "n_heads": 2, "task": "CLASSIFICATION"}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = perturb(Tab2D(**config, use_pretrained_weights=False, path_to_weights="", device="cpu"))
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file({key: value.contiguous() for key, value in model.state_dict().items()}, folder / "model.safetensors")
+    return folder / "model.safetensors"
+
+
+def _mitra_proba(path: Path, Xs: Array, ys: Array, Xq: Array) -> Array:
+    from safetensors.torch import load_file
+    from tabtune.models.mitra.tab2d import Tab2D
+
+    config = json.loads((path.parent / "config.json").read_text())
+    model = Tab2D(**config, use_pretrained_weights=False, path_to_weights="", device="cpu").eval()
+    model.load_state_dict(load_file(path))
+    masks = [torch.zeros(1, n, dtype=torch.bool) for n in (Xs.shape[1], len(Xs), len(Xq))]
+    support, query = (torch.from_numpy(X).float()[None] for X in (Xs, Xq))
+    with torch.no_grad():
+        logits = model(support, torch.from_numpy(ys).long()[None], query, *masks)[0, :, : ys.max() + 1]
+    return torch.softmax(logits.float(), dim=-1).numpy()
+
+
+def tiny_tabdpt(path: Path) -> Path:
+    """A TabDPT of its package's own class, with 40 slots."""
+    from safetensors.torch import save_file
+    from tabdpt.model import TabDPTModel
+
+    sizes = {"enc_cell_dim": 0, "nhead": 2, "nlayers": 2, "y_encoder_dim": 8, "n_thinking_rows": 2}
+    bins = {"regression_bin_count": 8, "regression_bin_min": -3.0, "regression_bin_max": 3.0}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = TabDPTModel(
+            **sizes, **bins, dropout=0.0, n_out=10, nhid=32, ninp=32, num_features=40, base_len=128, max_len=1024,
+            use_flash=False,
+        )  # fmt: skip
+        perturb(model)
+    config = {
+        "training": {"dropout": 0.0},
+        "env": {"device": "cpu"},
+        "model": sizes
+        | bins
+        | {
+            "max_num_classes": 10,
+            "ff_dim": 32,
+            "emsize": 32,
+            "max_num_features": 40,
+            "min_eval_context": 128,
+            "max_eval_context": 1024,
+            "num_col_attn_layers": 2,
+        },
+    }
+    state = {key: value.contiguous() for key, value in model.state_dict().items()}
+    save_file(state, path, metadata={"cfg": json.dumps(config)})
+    return path
+
+
+def _tabdpt_proba(path: Path, Xs: Array, ys: Array, Xq: Array) -> Array:
+    from tabdpt import TabDPTClassifier
+
+    model = TabDPTClassifier(model_weight_path=str(path), device="cpu", verbose=False)
+    model.fit(Xs, ys)
+    return model.predict_proba(Xq)
+
+
+def tiny_tabfm(folder: Path) -> Path:
+    """A TabFM of its package's own class, in the two files it is published as."""
+    from tabfm.src.pytorch.tabfm_v1_0_0 import TabFM_HF
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = TabFM_HF(
+            embed_dim=16, max_classes=10, col_num_blocks=1, col_nhead=2, col_num_inds=8, row_num_blocks=1, row_nhead=2,
+            row_num_cls=2, icl_num_blocks=2, icl_nhead=2, is_classifier=True,
+        )  # fmt: skip
+        perturb(model)
+    model.save_pretrained(folder)
+    return folder / "model.safetensors"
+
+
+def _tabfm_proba(path: Path, Xs: Array, ys: Array, Xq: Array) -> Array:
+    from tabfm import TabFMClassifier
+    from tabfm.src.pytorch.tabfm_v1_0_0 import load
+
+    model = TabFMClassifier(
+        load("classification", str(path.parent), dtype=None, use_cache=False),
+        n_estimators=1,
+        feat_shuffle_method="none",
+        class_shift=False,
+        max_num_features=None,
+        norm_methods=["none"],
+    )
+    model.fit(Xs, ys)
+    return np.asarray(model.predict_proba(Xq))
+
+
 @dataclass(frozen=True)
 class Adapter:
     """One adapter for the contract suite.
@@ -330,6 +432,9 @@ ADAPTERS = {
         many_classes=True,
         rows_meet="Orion-MSP's memory lets query rows attend to each other, natively too",
     ),
+    "mitra": Adapter(tiny_mitra, "tabtune", _mitra_proba),
+    "tabdpt": Adapter(lambda folder: tiny_tabdpt(folder / "tabdpt.safetensors"), "tabdpt", _tabdpt_proba),
+    "tabfm": Adapter(tiny_tabfm, "tabfm", _tabfm_proba),
 }
 
 os.environ.setdefault("TABPFN_DISABLE_TELEMETRY", "1")

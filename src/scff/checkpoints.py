@@ -166,6 +166,8 @@ def _download(name: str, weights: Weights, *, progress: bool = False) -> Path:
 
     logger.info("downloading %s from the Hugging Face hub (%s)", weights.filename, weights.repo)
     try:
+        for other in weights.beside:
+            hf_hub_download(weights.repo, other)
         return Path(hf_hub_download(weights.repo, weights.filename))
     except GatedRepoError as error:
         raise CheckpointMissing(

@@ -86,9 +86,20 @@ def specs() -> dict[str, BackboneSpec]:
     global _discovered
     if not _discovered:
         _discovered = True
-        from scff.backbones import limix, orion_msp, tabicl_files, tabicl_regression, tabpfn_files, tabpfn_v1
+        from scff.backbones import (
+            limix,
+            mitra,
+            orion_msp,
+            tabdpt,
+            tabfm,
+            tabicl_files,
+            tabicl_regression,
+            tabpfn_files,
+            tabpfn_v1,
+        )
 
-        for family in (tabicl_files, tabpfn_v1, tabpfn_files, tabicl_regression, limix, orion_msp):
+        families = (tabicl_files, tabpfn_v1, tabpfn_files, tabicl_regression, limix, orion_msp, mitra, tabdpt, tabfm)
+        for family in families:
             for spec in family.SPECS:
                 register(spec)
         for point in entry_points(group="scff.backbones"):
