@@ -140,8 +140,9 @@ def load_torch(path: Path) -> Any:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises half a dozen unrelated types for a damaged file
         kind = "is damaged" if zipfile.is_zipfile(path) else "is not a torch checkpoint, or half a download"
+        said = (str(error).splitlines() or [""])[0][:120]
         raise CheckpointError(
-            f"{path} {kind} ({type(error).__name__}: {str(error).splitlines()[0][:120]}); "
+            f"{path} {kind} ({type(error).__name__}: {said}); "
             "delete it and fetch it again, or pass the path of another one."
         ) from error
 
@@ -161,9 +162,11 @@ def _download(name: str, weights: Weights, *, progress: bool = False) -> Path:
         return _download_member(name, weights, remedy, progress)
     if weights.repo is None:
         raise CheckpointMissing(f"The weights of {name!r} are not on this machine; {remedy}")
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
+    from huggingface_hub import constants, hf_hub_download
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError
 
+    if constants.HF_HUB_OFFLINE:
+        raise CheckpointMissing(f"The weights of {name!r} are not on this machine and HF_HUB_OFFLINE is set; {remedy}")
     logger.info("downloading %s from the Hugging Face hub (%s)", weights.filename, weights.repo)
     try:
         for other in weights.beside:
@@ -174,11 +177,7 @@ def _download(name: str, weights: Weights, *, progress: bool = False) -> Path:
             f"The weights of {name!r} are given to those who accept their licence: do so at "
             f"https://huggingface.co/{weights.repo}, put your token into HF_TOKEN, and try again; or {remedy}"
         ) from error
-    except OfflineModeIsEnabled as error:
-        raise CheckpointMissing(
-            f"The weights of {name!r} are not on this machine and HF_HUB_OFFLINE is set; {remedy}"
-        ) from error
-    except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
+    except (HfHubHTTPError, OSError) as error:  # a missing connection is an OSError here
         raise CheckpointMissing(
             f"The weights of {name!r} are not on this machine and the Hugging Face hub cannot be reached; {remedy}"
         ) from error

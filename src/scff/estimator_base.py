@@ -26,8 +26,8 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
             self.__dict__.pop("_runtime", None)
         try:
             if hasattr(X, "columns") and hasattr(X, "dtypes"):
-                validate_data(self, X, reset=reset, skip_check_array=True)
                 table = as_table(X)
+                validate_data(self, X, reset=reset, skip_check_array=True)
                 if table.n_rows == 0:
                     raise DataError("The table has no rows; 0 sample(s) cannot be used.")
                 if not reset:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +19,16 @@ from scff.errors import BackboneError, DataError
 from scff.estimator_base import FoldedEstimator
 from scff.folding import Compiled, FoldOptions
 from scff.members import METHODS, Method, compile_members
-from scff.memory import parse_bytes
+from scff.memory import PeakMemory, parse_bytes
 from scff.plan import FoldPlan, Routing, compile_plan
 from scff.tables import Table, encode_target
 from scff.tail import TAIL_RULES, TailGate, TailRule
 from scff.token_folding import refuse_row_folding
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from scff.report import Report
 
 __all__ = ["FoldedClassifier"]
 
@@ -57,7 +62,7 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     device : str, default="auto"
         ``"auto"`` is CUDA where there is one, otherwise the CPU.
     cache : bool or "disk", default=True
-        Keep what the support taught each leaf, so that `predict` does not encode it again: True up to 256 MiB in memory
+        Keep what the support taught each leaf, so that `predict` does not encode it again: True up to 16 MiB in memory
         and the rest in a temporary file, "disk" all in the file, False not at all.
     random_state : int, default=0
         Seed of random routing and of ensemble views.
@@ -90,6 +95,8 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         Only where the table had column names.
     seconds_ : dict of str to float
         Wall time of loading, planning and compiling.
+    peak_bytes_ : dict of str to int
+        Memory that loading added at its peak, and planning and compiling together; on the device that was used.
 
     Examples
     --------
@@ -155,7 +162,8 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         support = self._validate(X, reset=True)
         codes, self.classes_ = self._validate_target(y, support)
         started = time.perf_counter()
-        backbone = load_backbone(choose_auto() if self.backbone == "auto" else self.backbone, self._device())
+        with PeakMemory(self._device()) as loading:
+            backbone = load_backbone(choose_auto() if self.backbone == "auto" else self.backbone, self._device())
         limits = backbone.spec.limits
         if limits.classes is not None and len(self.classes_) > limits.classes:
             raise BackboneError(
@@ -169,10 +177,12 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         self.plan_: FoldPlan | None = None
         self._support, self._codes, self._rule = support, codes, rule
         self.gates_: list[TailGate | None] = []
-        planned = self._compile(backbone, None)
+        with PeakMemory(backbone.device) as compiling:
+            planned = self._compile(backbone, None)
         self.gates_ = [member.gate for member in self._runtime[1]]
         self.gate_ = self.gates_[0]
         done = time.perf_counter()
+        self.peak_bytes_ = {"load": loading.added, "compile": compiling.added}
         self.seconds_ = {"load": loaded - started, "plan": planned - loaded, "compile": done - planned}
         return self
 
@@ -201,6 +211,46 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         proba = self.predict_proba(X)
         out: npt.NDArray[Any] = self.classes_[proba.argmax(axis=1)]
         return out
+
+    def column_evidence(self) -> pd.DataFrame:
+        """What each column brought: its own evidence, its leaf, and what the leaf is worth on the support.
+
+        Returns
+        -------
+        DataFrame
+            One row per column, strongest first; `scff.report.column_evidence` says what each field means.
+        """
+        from scff.report import column_evidence
+
+        return column_evidence(self)
+
+    def report(self, X_test: Any = None, y_test: Any = None, *, title: str | None = None) -> Report:
+        """What this model did and why, as one HTML page.
+
+        Parameters
+        ----------
+        X_test : array-like or DataFrame, optional
+            Rows held back from `fit`; without them the report says nothing about quality.
+        y_test : array-like or str, optional
+            Their labels, or the name of the label column of ``X_test``.
+        title : str, optional
+            Heading of the page.
+
+        Returns
+        -------
+        Report
+            Shows itself in a notebook; ``report.save("report.html")`` writes one self-contained file.
+        """
+        from scff.report import make_report
+
+        return make_report(self, test=X_test, target=y_test, title=title)
+
+    def _members(self) -> list[Compiled]:
+        """The compiled views, compiled again if this model was read from a file."""
+        check_is_fitted(self)
+        if getattr(self, "_runtime", None) is None:
+            self._compile(reload_backbone(self.checkpoint_, self._device()), self.gates_)
+        return self._runtime[1]
 
     def _compile(self, backbone: RowBackbone, gates: list[TailGate | None] | None) -> float:
         """Compile every view into `_runtime`; returns when the plan was ready."""

@@ -11,7 +11,7 @@ Shape legend: ``S`` support rows, ``Q`` query rows, ``E`` representation width, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import torch
@@ -134,12 +134,12 @@ class Native:
     gate: tail_.TailGate | None = None
 
     def __init__(self, view: RowView | TokenView, columns: IntArray) -> None:
-        self._view = view
+        self.view = view
         self._compiled = view.compile_native(columns)
 
     def predict(self, rows: Table) -> torch.Tensor:
         """Logits_QK of query rows, in one native call."""
-        return self._view.native(self._compiled, rows)
+        return self.view.native(self._compiled, rows)
 
 
 @dataclass
@@ -168,6 +168,10 @@ class Folded:
         step = self.options.pass_rows
         parts = [self._predict_pass(rows.rows(i, i + step)) for i in range(0, rows.n_rows, step)]
         return torch.cat(parts)
+
+    def core_alone(self) -> Folded:
+        """The same support without its Tail, for comparison: a context of its own, the Core's messages shared."""
+        return replace(self, tail=None, context=self.view.build_context(self.core.mean_SE))
 
     def _predict_pass(self, rows: Table) -> torch.Tensor:
         step = self.options.query_chunk
