@@ -208,18 +208,21 @@ class TailGate:
             v = self._map.prototype(v, None)
         return (self.alpha * self._map.norm) * v
 
-    def refit(self, c_S: Any, t_S: Any, y: Any) -> FloatArray:
-        """``alpha * v`` for support rows with other messages: same candidate and alpha, all else learned anew.
+    def relearn(self, c_S: Any, t_S: Any, y: Any) -> TailGate:
+        """The same decision, candidate and alpha, with all else learned from other support messages.
 
-        For questions of the kind "what if this leaf were not there"; `update` is what queries get.
+        For questions of the kind "what if this leaf were not there".
         """
         c_S, t_S = as_float(c_S), as_float(t_S)
         if self.accepted is None:
-            return np.zeros_like(c_S)
+            return self
         b, r, rho = _residual(c_S, t_S, self.rule)
         y = np.unique(np.asarray(y), return_inverse=True)[1].reshape(-1)
         found = _propose(self.accepted, r, b, c_S.mean(axis=0), t_S.mean(axis=0), rho, y)
-        return np.zeros_like(c_S) if found is None else self.alpha * found[0]
+        if found is None:
+            reason = "nothing is left of the update"
+            return replace(self, alpha=0.0, accepted=None, reason=reason, support_update=None, _map=None)
+        return replace(self, rho=rho, support_update=self.alpha * found[0], _map=found[1])
 
     def __repr__(self) -> str:
         if self.accepted is None:
