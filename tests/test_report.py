@@ -13,8 +13,10 @@ from scff import FoldedClassifier
 from scff.errors import DataError
 from scff.report import Report, make_report, write_report
 from scff.report.columns import EFFECT
+from scff.report.leaf_out import leave_leaves_out
 from scff.report.quality import assess
 from scff.report.svg import significant
+from scff.report.tail_section import tail
 from test_display import assert_balanced
 
 QUESTIONS = [
@@ -129,6 +131,14 @@ def test_the_core_alone_is_scored_beside_a_tail_that_was_let_in():
     assert alone.core_log_loss is None
     html = make_report(fitted.model, test=fitted.X_test, target=fitted.y_test).html
     assert value(html, "core-log-loss") == f"{alone.log_loss:.4f}"
+    gain = leave_leaves_out(fitted.model, fitted.model.plan_).tail_gain
+    assert value(html, "hidden-change") == f"{-gain:+.4f}"
+
+
+@pytest.mark.parametrize(("gain", "said"), [(0.2, "agrees"), (-0.2, "disagrees"), (0.001, "sees no difference")])
+def test_a_second_look_says_no_more_than_it_saw(gain, said):
+    gate = report_models.noisy(leaf_width=64, tail="raw-residual").model.gate_
+    assert f"A second look {said}." in tail(gate, "scff", None, gain)
 
 
 @pytest.mark.parametrize("method", ["native", "raw-core", "bounded-core", "mass-huber"])

@@ -13,6 +13,8 @@ from scff.tail import TailGate
 
 __all__ = ["tail"]
 
+_CLEAR = 0.005  # nats of prototype NLL; less than this is not worth a word
+
 
 def tail(gate: TailGate | None, method: str, quality: Quality | None, hidden_gain: float | None) -> str:
     """Was the Tail let in, and why?"""
@@ -74,12 +76,14 @@ def _tail_on_hidden(gain: float | None) -> str:
     """The gate's question asked again of rows whose labels the feature encoder has not seen."""
     if gain is None or not np.isfinite(gain):
         return ""
-    word = "helps" if gain > 0 else "does not help"
+    if abs(gain) < _CLEAR:
+        verdict_, does = "sees no difference", "changes nothing to speak of"
+    else:
+        verdict_, does = ("agrees", "helps") if gain > 0 else ("disagrees", "does not help")
     return (
-        f"<p><b>A second look {'agrees' if gain > 0 else 'disagrees'}.</b> When each half of the labelled rows comes "
-        f"in as "
-        f"new rows, labels hidden from the encoder, the Tail {word}: it changes the prototype NLL by "
-        f'<span data-value="hidden-change">{-gain:+.4g}</span>.</p>'
+        f"<p><b>A second look {verdict_}.</b> When each half of the labelled rows comes in as new rows, labels hidden from "
+        f"the encoder, the Tail {does}: it changes the prototype NLL by "
+        f'<span data-value="hidden-change">{-gain:+.4f}</span>.</p>'
     )
 
 
