@@ -13,7 +13,7 @@ demo: $(VENV)/.base
 	$(BIN)/scff demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -57,3 +57,11 @@ $(VENV)/.lint: $(VENV)/.base
 
 clean:
 	rm -rf $(VENV) .venv-integrations docs/_build docs/gallery docs/api/generated build dist .pytest_cache .mypy_cache .ruff_cache
+
+# The released package shares its import name with today's tabpfn: an environment of its own.
+.PHONY: parity-tabpfn-v1
+parity-tabpfn-v1:
+	test -x build/env-tabpfn-v1/bin/python || $(PYTHON) -m venv build/env-tabpfn-v1
+	build/env-tabpfn-v1/bin/pip install -q "$$(grep '^torch==' constraints.txt)"
+	build/env-tabpfn-v1/bin/pip install -q -e . tabpfn==0.1.11 'scikit-learn==1.7.2'
+	build/env-tabpfn-v1/bin/python benchmarks/tabpfn_v1_parity.py

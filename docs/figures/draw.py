@@ -1,6 +1,6 @@
 """Draw the pictures of "How folding works" from our own data.
 
-    python docs/figures/draw.py [evidence|gate|noise|width ...]
+    python docs/figures/draw.py [fold-plan|evidence|gate|noise|width ...]
 
 Each picture that rests on measurements leaves them beside it as a CSV file; `width` takes a few minutes.
 """
@@ -53,6 +53,56 @@ def evidence():
     axes[0].set_title("breast cancer, 495 columns")
     axes[1].set_title("20 signals among 400 columns")
     save(figure, "evidence")
+
+
+def fold_plan():
+    """The README's picture: ranked columns of a real table, dealt into leaves, merged, predicted once."""
+    data = load_breast_cancer(as_frame=True)
+    plan = compile_plan(data.data, data.target, leaf_width=9)
+    core, tail_colour, ink = "#2f6690", "#c08a3e", "#3b444b"
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.6), width_ratios=[1, 1.55], layout="constrained")
+    ranked = np.concatenate([plan.core, plan.tail])
+    colours = [core] * len(plan.core) + [tail_colour] * len(plan.tail)
+    left.bar(range(len(ranked)), np.maximum(plan.f[ranked], 0.1), color=colours, width=0.8)
+    left.set(yscale="log", xlabel="columns, strongest first", ylabel="F on the labelled rows", xticks=[])
+    left.set_title("1. rank, and cut at the discoveries", fontsize=10)
+    left.text(12, 1500, f"Core: {len(plan.core)} columns", color=core, fontsize=9)
+    left.text(len(ranked) - 0.5, 8, f"Tail: {len(plan.tail)}", color=tail_colour, fontsize=9, ha="right")
+
+    right.set(xlim=(0, 10), ylim=(0, 6))
+    right.axis("off")
+    right.set_title("2. fold, merge, predict once", fontsize=10)
+    leaves = [(leaf, core) for leaf in plan.core_leaves] + [(leaf, tail_colour) for leaf in plan.tail_leaves]
+    heights = np.linspace(5.2, 0.6, len(leaves))
+    for (leaf, colour), y in zip(leaves, heights, strict=True):
+        for j in range(len(leaf)):
+            right.add_patch(plt.Rectangle((0.2 + 0.22 * j, y - 0.3), 0.16, 0.6, color=colour))
+        right.annotate("", (3.35, y), (2.35, y), arrowprops={"arrowstyle": "->", "color": ink})
+        right.add_patch(plt.Rectangle((3.4, y - 0.16), 0.9, 0.32, color=colour, alpha=0.45))
+        last = colour == tail_colour
+        target = (5.55, 1.55) if last else (5.55, 3.7)
+        right.annotate("", target, (4.35, y), arrowprops={"arrowstyle": "->", "color": ink})
+    right.text(2.85, 5.75, "frozen\nencoder", ha="center", va="center", fontsize=7, color=ink)
+    right.text(3.85, 5.75, "row\nmessages", ha="center", va="center", fontsize=7, color=ink)
+    boxes = [((6.15, 3.7), "Core\nmean", core), ((6.15, 1.55), "Tail\ngate", tail_colour)]
+    boxes += [((8.3, 2.75), "context\nand head", "#3a7d6b")]
+    for (x, y), label, colour in boxes:
+        right.text(
+            x,
+            y,
+            label,
+            ha="center",
+            va="center",
+            fontsize=9,
+            color="white",
+            bbox={"boxstyle": "round", "fc": colour, "ec": colour},
+        )
+    right.annotate("", (7.55, 2.95), (6.75, 3.6), arrowprops={"arrowstyle": "->", "color": ink})
+    right.annotate("", (7.55, 2.6), (6.75, 1.7), arrowprops={"arrowstyle": "->", "color": ink, "linestyle": "--"})
+    right.text(7.25, 1.35, "only what it\ncan prove", fontsize=7, color=ink, ha="left", va="center")
+    right.annotate("", (9.9, 2.75), (9.1, 2.75), arrowprops={"arrowstyle": "->", "color": ink})
+    figure.savefig(HERE / "fold-plan.png", dpi=140, metadata={"Software": None})
+    plt.close(figure)
 
 
 def gate():
@@ -135,7 +185,7 @@ def width():
 
 
 if __name__ == "__main__":
-    known = {"evidence": evidence, "gate": gate, "noise": noise, "width": width}
+    known = {"fold-plan": fold_plan, "evidence": evidence, "gate": gate, "noise": noise, "width": width}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="name", help=", ".join(known))
     for name in parser.parse_args().names or known:

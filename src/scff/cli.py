@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import warnings
 from dataclasses import asdict
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -16,7 +18,7 @@ from rich.status import Status
 from rich.table import Table as RichTable
 
 from scff import __version__
-from scff.errors import SCFFError
+from scff.errors import DataError, SCFFError
 
 if TYPE_CHECKING:
     from scff.plan import FoldPlan
@@ -122,7 +124,6 @@ def predict(
     """Predict the rows of a table."""
     import pandas as pd
 
-    from scff.errors import DataError
     from scff.files import load_model, read_table, write_table
 
     clf = load_model(model)
@@ -211,17 +212,34 @@ def demo(backbone: Backbone = "auto", as_json: Json = False) -> None:
     return None
 
 
-def _passed_on(name: str, summary: str, module: str) -> None:
-    """Mount a sub-application without importing it before it is asked for."""
+@app.command()
+def report(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="File written by `scff fit`.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")],
+    test: Annotated[Path | None, typer.Option(help="Labelled table held back from fit: shows how good it is.")] = None,
+    target: Annotated[str | None, typer.Option("--target", "-t", help="Label column of the test table.")] = None,
+) -> None:
+    """Write one HTML page that shows what a model used, decided and cost."""
+    from scff.files import load_model, read_table
+    from scff.report import write_report
 
-    @app.command(name, help=summary, add_help_option=False, context_settings=_ANY)
+    if (test is None) != (target is None):
+        raise DataError("--test and --target go together: a labelled table and the name of its label column.")
+    frame = None if test is None else read_table(test)
+    write_report(load_model(model), output, test=frame, target=target)
+    _out.print(f"report written to {output}")
+
+
+def _mount(name: str, summary: str, module: str) -> None:
+    """Mount a sub-application without importing it before it is asked for: `scff --help` should not wait for torch."""
+    anything = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+    @app.command(name, help=summary, add_help_option=False, context_settings=anything)
     def command(context: typer.Context) -> None:
-        from importlib import import_module
-
-        import_module(module).app(context.args, prog_name=f"scff {name}", standalone_mode=False)
+        import_module(module).app(context.args, prog_name=f"scff {name}")
 
 
-_ANY = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+_mount("backbones", "List backbones; fetch, verify or locate their weights.", "scff.backbones.cli")
 
 
 @app.callback(invoke_without_command=True)
@@ -238,6 +256,8 @@ def main() -> NoReturn:
     """Run the command line; errors of use are one sentence and exit code 2."""
     # Hints meant for Python users would stand between a command and its output; the choices are printed anyway.
     warnings.filterwarnings("ignore", message='backbone="auto"')
+    # The hub client reports every retry; what became of it is said in one sentence.
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
         app()
     except SCFFError as error:

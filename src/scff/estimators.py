@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from scff.backbones.base import RowBackbone
 from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone, reload_backbone
 from scff.caches import CacheMode
 from scff.errors import BackboneError, DataError
+from scff.estimator_base import FoldedEstimator
 from scff.folding import Compiled, FoldOptions
 from scff.members import METHODS, Method, compile_members
 from scff.memory import PeakMemory, parse_bytes
 from scff.plan import FoldPlan, Routing, compile_plan
-from scff.tables import Table, as_table, encode_target
+from scff.tables import Table, encode_target
 from scff.tail import TAIL_RULES, TailGate, TailRule
+from scff.token_folding import refuse_row_folding
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["FoldedClassifier"]
 
 
-class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     """A frozen tabular foundation model that reads tables of any width.
 
     `fit` ranks the columns on the labelled rows, folds them into leaves, encodes the leaves, decides whether the weaker
@@ -61,7 +62,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     device : str, default="auto"
         ``"auto"`` is CUDA where there is one, otherwise the CPU.
     cache : bool or "disk", default=True
-        Keep what the support taught each leaf, so that `predict` does not encode it again: True up to 256 MiB in memory
+        Keep what the support taught each leaf, so that `predict` does not encode it again: True up to 16 MiB in memory
         and the rest in a temporary file, "disk" all in the file, False not at all.
     random_state : int, default=0
         Seed of random routing and of ensemble views.
@@ -169,6 +170,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"{backbone.spec.name} knows at most {limits.classes} classes and the target has "
                 f"{len(self.classes_)}; choose a TabICL backbone, which has a hierarchy for more."
             )
+        refuse_row_folding(backbone.spec, self.method)
         self.backbone_ = backbone.spec.name
         self.checkpoint_ = CheckpointRef.of(backbone)
         loaded = time.perf_counter()
@@ -300,32 +302,6 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise DataError(f"tail must be a TailRule or one of {known}, not {self.tail!r}.")
         return TAIL_RULES[self.tail]
 
-    def _validate(self, X: Any, *, reset: bool) -> Table:
-        if reset:
-            self.__dict__.pop("_runtime", None)
-        try:
-            if hasattr(X, "columns") and hasattr(X, "dtypes"):
-                validate_data(self, X, reset=reset, skip_check_array=True)
-                table = as_table(X)
-                if table.n_rows == 0:
-                    raise DataError("The table has no rows; 0 sample(s) cannot be used.")
-                if not reset:
-                    table = table.like(self._support)
-            else:
-                values = validate_data(
-                    self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"
-                )
-                table = as_table(values)
-        except DataError:
-            raise
-        except ValueError as error:
-            raise DataError(str(error)) from error
-        if not reset and table.is_numeric != self._support.is_numeric:
-            raise DataError(
-                "This model was fitted on a DataFrame with text or categories; pass the same columns again."
-            )
-        return table
-
     def _validate_target(self, y: Any, support: Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
         if y is None:
             raise DataError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
@@ -340,21 +316,3 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(classes) < 2:
             raise DataError(f"The target has one class ({classes[0]!r}); a classifier needs rows of at least two.")
         return codes, classes
-
-    def _device(self) -> torch.device:
-        if self.device == "auto":
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        return torch.device(self.device)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Neither weights nor caches: the first are referenced by digest, the second are rebuilt on first use.
-        state = dict(super().__getstate__())
-        state.pop("_runtime", None)
-        return state
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        return tags

@@ -18,7 +18,7 @@ import torch
 from tqdm.auto import tqdm
 
 from scff import tail as tail_
-from scff.backbones.base import IntArray, RowView
+from scff.backbones.base import IntArray, RowView, TokenView
 from scff.caches import CacheStore
 from scff.plan import FoldPlan
 from scff.tables import Table
@@ -133,7 +133,7 @@ class Native:
 
     gate: tail_.TailGate | None = None
 
-    def __init__(self, view: RowView, columns: IntArray) -> None:
+    def __init__(self, view: RowView | TokenView, columns: IntArray) -> None:
         self.view = view
         self._compiled = view.compile_native(columns)
 

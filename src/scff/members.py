@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from scff.backbones.base import IntArray, RowView
+from scff.backbones.base import IntArray, RowView, TokenView
 from scff.caches import MEMORY_BYTES, CacheMode, CacheStore
 from scff.errors import MemoryBudgetError
 from scff.folding import Compiled, FoldOptions, Native, fold
@@ -16,6 +16,7 @@ from scff.mass_huber import MassHuber
 from scff.memory import format_bytes, keep_within
 from scff.plan import FoldPlan
 from scff.tail import TailGate, TailRule
+from scff.token_folding import fold_tokens
 
 __all__ = ["METHODS", "Method", "compile_members"]
 
@@ -24,7 +25,7 @@ METHODS = ("scff", "native", "raw-core", "bounded-core", "mass-huber")
 
 
 def compile_members(
-    views: Sequence[RowView],
+    views: Sequence[RowView | TokenView],
     plan: FoldPlan | None,
     y: IntArray,
     method: Method,
@@ -38,7 +39,7 @@ def compile_members(
 
     Parameters
     ----------
-    views : sequence of RowView
+    views : sequence of RowView or TokenView
     plan : FoldPlan or None
         None for native inference.
     y : ndarray of int
@@ -68,6 +69,8 @@ def compile_members(
             members.append(Native(view, view.columns))
         elif method == "raw-core":
             members.append(Native(view, np.sort(plan.core)))
+        elif isinstance(view, TokenView):
+            members.append(fold_tokens(view, plan, options))
         elif method == "mass-huber":
             members.append(MassHuber(view, plan, store, options))
         else:
@@ -77,7 +80,7 @@ def compile_members(
 
 
 def _within(
-    limit: int, view: RowView, plan: FoldPlan | None, n_support: int, method: Method, options: FoldOptions
+    limit: int, view: RowView | TokenView, plan: FoldPlan | None, n_support: int, method: Method, options: FoldOptions
 ) -> tuple[FoldOptions, int]:
     """Block sizes within a budget, and how much of it caches may take."""
     if plan is None or method == "raw-core":
@@ -89,6 +92,17 @@ def _within(
                 f'{format_bytes(needed)}; use method="scff", which folds them, or raise the limit.'
             )
         return options, min(limit, MEMORY_BYTES)
+    if isinstance(view, TokenView):
+        # Folded tokens cost the context what a table of one leaf's columns would.
+        widest = max(map(len, plan.leaves))
+        per_row = view.native_bytes(widest, 1) // (n_support + 1)
+        chunk = max(1, min(options.query_chunk, limit // per_row - n_support))
+        if view.native_bytes(widest, chunk) > limit:
+            raise MemoryBudgetError(
+                f"memory_limit is {format_bytes(limit)}, and the context of {n_support} support rows takes about "
+                f"{format_bytes(view.native_bytes(widest, 1))}; raise the limit, lower leaf_width, or fit fewer rows."
+            )
+        return replace(options, query_chunk=chunk), 0
     leaf = view.footprint(max(map(len, plan.leaves)), limit // options.leaf_batch)
     blocks = keep_within(limit, leaf, n_support, options.query_chunk, options.pass_rows, options.leaf_batch)
     options = replace(options, leaf_batch=blocks.leaf_batch, query_chunk=blocks.query_chunk, pass_rows=blocks.pass_rows)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import re
 import threading
 import time
@@ -183,7 +184,7 @@ class PeakMemory:
         if device is not None and device.type == "cuda":
             self.meter = "cuda"
         else:
-            self.meter = "linux-hwm" if self._RESET.exists() else "sampler"
+            self.meter = "linux-hwm" if os.access(self._RESET, os.W_OK) else "sampler"
         self.start = self.peak = 0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None

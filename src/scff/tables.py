@@ -106,7 +106,11 @@ def as_table(X: Any) -> Table:
         return Table(_finite(_floats(values), None))
     names = tuple(map(str, X.columns))
     _check_unique(names)
-    if all(pdt.is_numeric_dtype(t) and not pdt.is_bool_dtype(t) for t in X.dtypes):
+    # Truth values are numbers here: backbones disagree on them, and TabICL drops NumPy's bool without a word.
+    flags = [name for name, dtype in zip(X.columns, X.dtypes, strict=True) if pdt.is_bool_dtype(dtype)]
+    if flags:
+        X = X.assign(**{name: X[name].astype("Float64").astype("float64") for name in flags})
+    if all(pdt.is_numeric_dtype(t) for t in X.dtypes):
         single = all(t == np.float32 for t in X.dtypes)
         values = X.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
         return Table(_finite(np.ascontiguousarray(values), names), names)
