@@ -81,8 +81,8 @@ def _tail_on_hidden(gain: float | None) -> str:
     else:
         verdict_, does = ("agrees", "helps") if gain > 0 else ("disagrees", "does not help")
     return (
-        f"<p><b>A second look {verdict_}.</b> When each half of the labelled rows comes in as new rows, labels hidden from "
-        f"the encoder, the Tail {does}: it changes the prototype NLL by "
+        f"<p><b>A second look {verdict_}.</b> When each half of the labelled rows comes in as new rows, labels hidden "
+        f"from the encoder, the Tail {does}: it changes the prototype NLL by "
         f'<span data-value="hidden-change">{-gain:+.4f}</span>.</p>'
     )
 
