@@ -12,6 +12,7 @@ from scff import FoldedClassifier, compile_plan
 from scff.report.columns import EFFECT
 from scff.report.leaf_out import leave_leaves_out, prototype_nll
 from scff.tables import Table
+from scff.tail import relearn
 
 
 def nll_by_hand(z, y):
@@ -102,7 +103,7 @@ def test_tail_effect_compares_with_the_tail_learned_without_the_leaf(rule):
 
         def loss(tails, support=support, query=query, c_S=c_S, c_Q=c_Q, fit=fit, new=new):
             t_S, t_Q = (np.mean([messages[g] for g in tails], axis=0) for messages in (support, query))
-            return nll_by_hand(c_Q + gate.relearn(c_S, t_S, y[fit]).update(c_Q, t_Q), y[new])
+            return nll_by_hand(c_Q + relearn(gate, c_S, t_S, y[fit]).update(c_Q, t_Q), y[new])
 
         everything = range(n_core, len(plan.leaves))
         effect += (loss(everything[1:]) - loss(everything)) / 2
@@ -118,7 +119,7 @@ def test_relearning_from_the_same_messages_gives_the_gates_own_update(rule):
     model = report_models.noisy(leaf_width=64, tail=rule).model
     member = model._members()[0]
     c, t = member.core.mean_SE.numpy(), member.tail.mean_SE.numpy()
-    again = model.gate_.relearn(c, t, model._codes)
+    again = relearn(model.gate_, c, t, model._codes)
     np.testing.assert_allclose(again.support_update, model.gate_.support_update, rtol=1e-12)
     np.testing.assert_allclose(again.update(c[:9], t[:9]), model.gate_.update(c[:9], t[:9]), rtol=1e-12)
 

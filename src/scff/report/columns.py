@@ -10,11 +10,12 @@ import pandas as pd
 
 from scff.plan import FoldPlan, compile_plan
 from scff.report.leaf_out import LeafOut, leave_leaves_out
+from scff.token_folding import FoldedTokens
 
 if TYPE_CHECKING:
     from scff.estimators import FoldedClassifier
 
-__all__ = ["EFFECT", "column_evidence", "effective_plan", "evidence_frame"]
+__all__ = ["EFFECT", "column_evidence", "effective_plan", "evidence_frame", "folds_tokens"]
 
 EFFECT = "leaf_out_nll_change"
 """Name of the leave-leaf-out column; see `column_evidence` for what it is and what it is not."""
@@ -46,7 +47,8 @@ def column_evidence(model: FoldedClassifier) -> pd.DataFrame:
           property of the leaf, shared by its columns. Each half of the support is scored as new rows, whose labels the
           feature encoder has not seen; still it is neither a causal effect nor the model's own loss on test rows.
           The only Core leaf is compared with knowing nothing. Exactly 0 for a Tail that was not let in; NaN where
-          messages are not averaged (``method="native"`` and ``"mass-huber"``) or classes have fewer than four rows.
+          messages are not averaged (``method="native"``, ``"mass-huber"``, token backbones) or classes have fewer than
+          four rows.
     """
     plan = effective_plan(model)
     return evidence_frame(model, plan, leave_leaves_out(model, plan))
@@ -93,7 +95,12 @@ def effective_plan(model: FoldedClassifier) -> FoldPlan:
     return model.plan_
 
 
+def folds_tokens(model: FoldedClassifier) -> bool:
+    """Whether the backbone keeps a token per column: then the Tail is folded into slots and meets no gate."""
+    return isinstance(model._members()[0], FoldedTokens)
+
+
 def _tail_is_used(model: FoldedClassifier) -> bool:
-    if model.method == "mass-huber":
+    if model.method == "mass-huber" or folds_tokens(model):
         return True
     return model.gate_ is not None and model.gate_.accepted is not None

@@ -23,7 +23,7 @@ from scff.folding import Folded, Native
 from scff.memory import parse_bytes
 from scff.plan import FoldPlan
 from scff.tables import Table
-from scff.tail import TailGate
+from scff.tail import TailGate, relearn
 
 if TYPE_CHECKING:
     from scff.estimators import FoldedClassifier
@@ -58,7 +58,7 @@ def leave_leaves_out(model: FoldedClassifier, plan: FoldPlan) -> LeafOut:
     """Leave every leaf of a plan out in turn, and the whole Tail."""
     effects = np.full(len(plan.leaves), np.nan)
     member = model._members()[0]
-    if model.plan_ is None or not isinstance(member, Folded | Native):
+    if model.plan_ is None or not isinstance(member, Folded | Native) or not isinstance(member.view, RowView):
         return LeafOut(effects)
     keep = np.flatnonzero(np.bincount(model._codes)[model._codes] >= _FEWEST)
     classes, codes = np.unique(model._codes[keep], return_inverse=True)
@@ -165,7 +165,7 @@ class _Half:
         if tail == 0 or self._gate is None:
             return prototype_nll(c_Q, self._y_Q)
         t_S, t_Q = (total / tail for total in t)
-        update = self._gate.relearn(c_S, t_S, self._y_S).update(c_Q, t_Q)
+        update = relearn(self._gate, c_S, t_S, self._y_S).update(c_Q, t_Q)
         return prototype_nll(c_Q + update, self._y_Q)
 
 

@@ -17,7 +17,7 @@ import scff
 from scff.errors import DataError
 from scff.plan import FoldPlan
 from scff.report import sections
-from scff.report.columns import effective_plan, evidence_frame
+from scff.report.columns import effective_plan, evidence_frame, folds_tokens
 from scff.report.leaf_out import leave_leaves_out
 from scff.report.quality import Quality, assess, known_columns, split_target
 from scff.report.tail_section import tail
@@ -108,7 +108,8 @@ def make_report(model: FoldedClassifier, *, test: Any = None, target: Any = None
     plan = effective_plan(model)
     measured = leave_leaves_out(model, plan)
     evidence = evidence_frame(model, plan, measured)
-    gate = model.gate_
+    tokens = folds_tokens(model)
+    gate = None if tokens else model.gate_
     native = model.plan_ is None
     effects = measured.effects.tolist()
     classes = [str(name) for name in model.classes_]
@@ -129,7 +130,7 @@ def make_report(model: FoldedClassifier, *, test: Any = None, target: Any = None
         good=sections.good(quality, classes),
         used=sections.used(plan, ranked, native),
         folded=sections.folded(plan, gate, effects, native),
-        tail=tail(gate, model.method, quality, measured.tail_gain),
+        tail=tail(gate, "tokens" if tokens else model.method, quality, measured.tail_gain),
         cost=sections.cost(seconds, peaks, quality.n_rows if quality else None, _native_bytes(model, quality)),
         footer=_footer(model, plan),
         columns=_payload(evidence, effects),

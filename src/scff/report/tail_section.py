@@ -22,6 +22,7 @@ def tail(gate: TailGate | None, method: str, quality: Quality | None, hidden_gai
         why = {
             "native": "There is no Tail: nothing was folded.",
             "raw-core": "This method never looks at the Tail: the Core alone goes through the backbone, in one leaf.",
+            "tokens": "Yes, without a gate: this backbone keeps a token per column and folds the Tail into slots.",
             "mass-huber": "There is no gate in this method: a robust mean takes every leaf in.",
         }.get(method, "There is no Tail: one leaf holds every column.")
         return f'<p class="say">{why}</p>'
