@@ -33,7 +33,7 @@ integrations: .venv-integrations/.done
 .venv-integrations/.done: pyproject.toml
 	test -x .venv-integrations/bin/python || $(PYTHON) -m venv .venv-integrations
 	.venv-integrations/bin/pip install -q "$$(grep '^torch==' constraints.txt)"
-	.venv-integrations/bin/pip install -q -e . tabarena autogluon.tabular mlflow-skinny sqlalchemy alembic pytest matplotlib
+	.venv-integrations/bin/pip install -q -e . tabarena autogluon.tabular mlflow-skinny pytest matplotlib
 	touch $@
 
 # torch comes first and by its pinned version: that is the CPU build, and nothing later replaces it.
