@@ -171,9 +171,9 @@ class RecordStore:
         finally:
             temporary.unlink(missing_ok=True)
 
-    def all(self) -> Iterator[Record]:
-        """Every sound record, in the order of paths."""
-        for path in sorted((self.root / "records").rglob("*.json")):
+    def all(self, protocol: str = "") -> Iterator[Record]:
+        """Every sound record, or those of one protocol, in the order of paths."""
+        for path in sorted((self.root / "records" / protocol).rglob("*.json")):
             record = self._read(path)
             if record is not None:
                 yield record
