@@ -22,7 +22,7 @@ from scff.backbones.base import RowBackbone
 from scff.backbones.registry import AUTO_ORDER, choose_auto, load_backbone, specs
 from scff.caches import CacheMode, CacheStore
 from scff.errors import BackboneError, CheckpointError, CheckpointMissing, DataError
-from scff.folding import Compiled, FoldOptions, Native, fold, single_leaf
+from scff.folding import Compiled, FoldOptions, Native, fold
 from scff.mass_huber import MassHuber
 from scff.plan import FoldPlan, Routing, compile_plan
 from scff.tables import Table, as_table, encode_target
@@ -85,6 +85,8 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ``"random"`` is the paper's control: a Core of the same size, drawn at random.
     leaf_batch : int or "auto", default="auto"
         Leaves encoded together; "auto" is 1 on a CPU and 8 on an accelerator.
+    query_chunk : int or "auto", default="auto"
+        Query rows encoded together; "auto" is 256 on a CPU and 1024 on an accelerator.
     encode_unused_tail : bool, default=False
         Encode the Tail even where it cannot be let in, as the paper literally does; for audits.
 
@@ -135,6 +137,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         routing: Routing = "anova",
         leaf_batch: int | Literal["auto"] = "auto",
+        query_chunk: int | Literal["auto"] = "auto",
         encode_unused_tail: bool = False,
     ) -> None:
         self.backbone = backbone
@@ -150,6 +153,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.verbose = verbose
         self.routing = routing
         self.leaf_batch = leaf_batch
+        self.query_chunk = query_chunk
         self.encode_unused_tail = encode_unused_tail
 
     def fit(self, X: Any, y: Any) -> FoldedClassifier:
@@ -245,12 +249,12 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for i, view in enumerate(views):
             plan = self.plan_
             if plan is None:
-                members.append(Native(view))
+                members.append(Native(view, view.columns))
+            elif self.method == "raw-core":
+                members.append(Native(view, np.sort(plan.core)))
             elif self.method == "mass-huber":
                 members.append(MassHuber(view, plan, store, options))
             else:
-                if self.method == "raw-core":
-                    plan = single_leaf(plan)
                 rule = self._rule if self.method == "scff" else None
                 gate = gates[i] if gates else None
                 members.append(fold(view, plan, codes, store, rule=rule, gate=gate, options=options))
@@ -261,7 +265,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         accelerated = backbone.device.type != "cpu"
         return FoldOptions(
             leaf_batch=(8 if accelerated else 1) if self.leaf_batch == "auto" else self.leaf_batch,
-            query_chunk=1024 if accelerated else 256,
+            query_chunk=(1024 if accelerated else 256) if self.query_chunk == "auto" else self.query_chunk,
             encode_unused_tail=self.encode_unused_tail,
             progress=self.verbose > 0,
         )

@@ -11,10 +11,9 @@ Shape legend: ``S`` support rows, ``Q`` query rows, ``E`` representation width, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from tqdm.auto import tqdm
 
@@ -24,7 +23,7 @@ from scff.caches import CacheStore
 from scff.plan import FoldPlan
 from scff.tables import Table
 
-__all__ = ["Compiled", "FoldOptions", "fold"]
+__all__ = ["Compiled", "FoldOptions", "Folded", "Native", "fold"]
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def fold(
     """
     options = FoldOptions() if options is None else options
     if len(plan.leaves) == 1 and len(plan.core) == len(view.columns):
-        return Native(view)  # one leaf holds everything: there is nothing to fold
+        return Native(view, view.columns)  # one leaf holds everything: there is nothing to fold
     core = _encode_support(view, plan.core_leaves, store, options, "Core leaves")
     if gate is None:
         gate, tail_side = _decide(view, plan, y, core.mean_SE, store, rule, options)
@@ -112,13 +111,13 @@ def fold(
 
 
 class Native:
-    """The backbone's own inference, on every column at once."""
+    """The backbone's own inference on some columns at once: all of them, or the Core (the paper's Raw Core)."""
 
     gate: tail_.TailGate | None = None
 
-    def __init__(self, view: RowView) -> None:
+    def __init__(self, view: RowView, columns: IntArray) -> None:
         self._view = view
-        self._compiled = view.compile_native()
+        self._compiled = view.compile_native(columns)
 
     def predict(self, rows: Table) -> torch.Tensor:
         """Logits_QK of query rows, in one native call."""
@@ -234,9 +233,3 @@ def _add(total: torch.Tensor | None, message_GTE: torch.Tensor) -> torch.Tensor:
 def _bar(items: Sequence[Any], label: str, options: FoldOptions) -> Any:
     # `delay`: whatever is done within a second needs no bar.
     return tqdm(items, desc=label, disable=not options.progress, leave=False, delay=1.0)
-
-
-def single_leaf(plan: FoldPlan) -> FoldPlan:
-    """The paper's Raw Core: the same Core in one leaf, and no Tail."""
-    none = np.empty(0, dtype=np.int64)
-    return replace(plan, tail=none, core_leaves=(np.sort(plan.core),), tail_leaves=())

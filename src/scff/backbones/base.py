@@ -155,12 +155,12 @@ class RowView(Protocol):
         """Context encoder and head for merged query rows: logits_QK, in the order of the class codes."""
         ...
 
-    def compile_native(self) -> Any:
-        """Whatever `native` can keep from the support."""
+    def compile_native(self, columns: IntArray) -> Any:
+        """Whatever `native` can keep from the support, for these of the user's columns."""
         ...
 
     def native(self, compiled: Any, rows: Table) -> torch.Tensor:
-        """The upstream model's own inference on all columns at once: logits_QK."""
+        """The upstream model's own inference on all those columns at once, call for call: logits_QK."""
         ...
 
 

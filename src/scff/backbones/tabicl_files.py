@@ -46,10 +46,11 @@ def read(path: Path) -> TabICL:
     if not _has_layout(payload):
         raise CheckpointError(f"{path} is not a TabICL checkpoint: it lacks `config` or a TabICL `state_dict`.")
     config = dict(payload["config"])
-    if "col_target_aware" not in config:
+    if "col_target_aware" not in config and "col_embedder.y_encoder.weight" not in payload["state_dict"]:
         config = _V1_CONFIG | config
     try:
-        model = TabICL(**config)
+        with torch.random.fork_rng(devices=[]):  # the random initial weights are thrown away, and leave no trace
+            model = TabICL(**config)
         model.load_state_dict(payload["state_dict"])
     except (TypeError, RuntimeError, ValueError) as error:
         first = str(error).strip().splitlines()[0]
@@ -96,7 +97,7 @@ def _probe(backbone: TabICLBackbone) -> None:
         message, cache = view.encode_support([view.columns])
         folded = view.predict(view.build_context(message[0]), view.encode_query([view.columns], cache, query)[0])
         joint = backbone.views(support, y, n_estimators=1, cache=False, random_state=0)[0]
-        native = joint.native(joint.compile_native(), query)
+        native = joint.native(joint.compile_native(joint.columns), query)
     except (AttributeError, TypeError, KeyError) as error:
         raise BackboneError(
             f"The installed tabicl is not one this version knows ({error}); use {_REQUIRES}."
