@@ -7,13 +7,16 @@ import time
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from scff.errors import SCFFError
+
+if TYPE_CHECKING:
+    from scff.bench.results import Results
 
 __all__ = ["app"]
 
@@ -43,6 +46,7 @@ StudyArgument = Annotated[str, typer.Argument(help="Name of a study (`scff bench
 ResultsOption = Annotated[Path, typer.Option("--results", "-o", help="Results folder.")]
 PanelOption = Annotated[str, typer.Option(help="paper-18, tabprep-11, or a folder with an index.csv.")]
 BackboneOption = Annotated[str, typer.Option(help="Name or checkpoint path of a backbone.")]
+BackbonesOption = Annotated[str, typer.Option("--backbone", help="Backbones to show, separated by commas.")]
 ProtocolOption = Annotated[str, typer.Option(help="Named protocol: paper, laptop or quick.")]
 QuickOption = Annotated[bool, typer.Option("--quick", help="Short for --protocol quick.")]
 
@@ -153,11 +157,64 @@ def collect(
     _out.print(f"{rows} cells in {path}")
 
 
+@app.command()
+def tables(
+    study: StudyArgument,
+    backbone: BackbonesOption = "auto",
+    protocol: ProtocolOption = "paper",
+    quick: QuickOption = False,
+    results: ResultsOption = Path("bench-results"),
+    output: Annotated[Path | None, typer.Option(help="Folder; tables in the results folder by default.")] = None,
+) -> None:
+    """Tables of a study as Markdown, LaTeX and HTML, and the records behind every cell."""
+    from scff.bench.rendering import write_tables
+    from scff.bench.studies import get_study
+
+    try:
+        loaded = _load_results(results, "quick" if quick else protocol, backbone)
+        paths = write_tables(get_study(study), loaded, output or results / "tables")
+    except SCFFError as error:
+        _fail(error)
+    _out.print(paths[0].read_text(encoding="utf-8"), markup=False, highlight=False, soft_wrap=True)
+    _out.print("Written: " + ", ".join(map(str, paths)), soft_wrap=True)
+
+
+@app.command()
+def figures(
+    study: StudyArgument,
+    backbone: BackbonesOption = "auto",
+    protocol: ProtocolOption = "paper",
+    quick: QuickOption = False,
+    results: ResultsOption = Path("bench-results"),
+    output: Annotated[Path | None, typer.Option(help="Folder; figures in the results folder by default.")] = None,
+    format: Annotated[str, typer.Option(help="svg, pdf or png.")] = "svg",
+) -> None:
+    """Figures of a study."""
+    from scff.bench.figures import write_figures
+    from scff.bench.studies import get_study
+
+    try:
+        loaded = _load_results(results, "quick" if quick else protocol, backbone)
+        paths = write_figures(get_study(study), loaded, output or results / "figures", f".{format}")
+    except SCFFError as error:
+        _fail(error)
+    _out.print("Written: " + (", ".join(map(str, paths)) or "nothing, the study declares no figure"), soft_wrap=True)
+
+
+def _load_results(root: Path, protocol: str, backbones: str) -> list[Results]:
+    from scff.backbones.registry import choose_auto
+    from scff.bench.folds import get_protocol
+    from scff.bench.results import Results
+
+    names = [choose_auto().name if name.strip() == "auto" else name.strip() for name in backbones.split(",")]
+    return [Results.load(root, get_protocol(protocol), name) for name in names]
+
+
 def _threads(jobs: int) -> int:
     given = os.environ.get("OMP_NUM_THREADS", "")
     return int(given) if given.isdigit() and int(given) > 0 else max(1, (os.cpu_count() or 1) // jobs)
 
 
-def _fail(error: SCFFError) -> None:
+def _fail(error: SCFFError) -> NoReturn:
     _err.print(f"[red]error:[/red] {error}", soft_wrap=True)
     raise typer.Exit(1)

@@ -158,8 +158,8 @@ def _influence(results: Sequence[Results], folds: str) -> list[ReportTable]:
         rows.append((t.label(r.backbone), *cells))
         found = printed("influence", r.backbone)
         paper.append(
-            found and f"{found['accuracy']:+.3f} ({found['accuracy_without']}), {found['nll']:+.5f} "
-            f"({found['nll_without']})"
+            found
+            and f"{found['accuracy']:+.3f} ({found['accuracy_without']}), {found['nll']:+.5f} ({found['nll_without']})"
         )
     columns = ("Backbone", "ΔAcc. pp", "Worst without one table", "ΔNLL", "Worst without one table")
     notes = ("The least favourable macro effect when one table is removed; in brackets the table removed.",)
@@ -180,7 +180,9 @@ def _typical(results: Sequence[Results], folds: str) -> list[ReportTable]:
             cells += [cell(float(np.median(list(effects.values()))), src), Cell(str(counts), str(counts), src)]
         rows.append((t.label(r.backbone), *cells))
         found = printed("typical", r.backbone)
-        paper.append(found and f"{found['accuracy']:+.3f}, {found['accuracy_wtl']}; {found['nll']:+.5f}, {found['nll_wtl']}")
+        paper.append(
+            found and f"{found['accuracy']:+.3f}, {found['accuracy_wtl']}; {found['nll']:+.5f}, {found['nll_wtl']}"
+        )
     columns = ("Backbone", "Median ΔAcc. pp", "Acc. W/T/L", "Median ΔNLL", "NLL W/T/L")
     return [with_paper("Typical effects", columns, rows, paper, ("Medians and counts of tables, locked folds.",))]
 

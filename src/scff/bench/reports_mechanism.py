@@ -1,4 +1,4 @@
-"""The tables of the mechanism studies: Core width, Tail, components, leaf width, context, nuisance, generated features."""
+"""The tables of the mechanism studies: Core, Tail, components, leaf width, context, nuisance, generated features."""
 
 from __future__ import annotations
 
@@ -98,7 +98,9 @@ def _components(results: Sequence[Results]) -> list[ReportTable]:
                 interval = [
                     t.interval(stats.dataset_bootstrap(pairs.effects(m)), m, pairs.sources) for m in ("accuracy", "nll")
                 ]
-                rows.append((t.label(r.backbone), t.label(name), t.count(len(pairs.datasets), pairs.sources), *interval))
+                rows.append(
+                    (t.label(r.backbone), t.label(name), t.count(len(pairs.datasets), pairs.sources), *interval)
+                )
                 paper.append(paper_effect("components", r.backbone, arm))
     columns = ("Backbone", "Control", "Tables", "ΔAcc. pp [95% CI]", "ΔNLL [95% CI]")
     notes = ("Full SCFF minus the control; positive accuracy and negative NLL favour SCFF.",)
@@ -164,7 +166,16 @@ def _nuisance(results: Sequence[Results]) -> list[ReportTable]:
             ]
             memory = stats.median_of_paired_ratios(pairs.peaks("b"), pairs.peaks("a"))
             rows.append((t.count(dose), *levels, *_effect_cells(pairs), t.times(memory, src)))
-        columns = ("Added columns", "Native acc. %", "SCFF acc. %", "Native NLL", "SCFF NLL", "ΔAcc. pp", "ΔNLL", "Memory")
+        columns = (
+            "Added columns",
+            "Native acc. %",
+            "SCFF acc. %",
+            "Native NLL",
+            "SCFF NLL",
+            "ΔAcc. pp",
+            "ΔNLL",
+            "Memory",
+        )
         names = nuisance_doses(r)[0].datasets if rows else ()
         notes = [f"Seeds averaged within a table and dose, then macro over {', '.join(names)}."]
         found = printed("nuisance", r.backbone)

@@ -156,18 +156,14 @@ class Results:
     def arms(self, dataset: str, fold: int, variant: str = "plain") -> dict[str, Record]:
         """Complete records of a fold by arm."""
         return {
-            key[3]: record
-            for key, record in self._cells.items()
-            if key[:3] == (dataset, variant, fold) and record.ok
+            key[3]: record for key, record in self._cells.items() if key[:3] == (dataset, variant, fold) and record.ok
         }
 
     def folds(self, which: str) -> Sequence[int]:
         """Fold numbers called "all", "locked" or "development"."""
         return self.protocol.choose(which)
 
-    def pairs(
-        self, a: str, b: str, folds: str = "all", variant: str = "plain", variant_b: str | None = None
-    ) -> Pairs:
+    def pairs(self, a: str, b: str, folds: str = "all", variant: str = "plain", variant_b: str | None = None) -> Pairs:
         """Pairs of two arms; incomplete ones are excluded with the reason.
 
         ``variant_b`` compares across variants of a table, which then share query rows only.
