@@ -85,6 +85,8 @@ def test_two_resource_ratios_are_two_functions():
 
 def test_relative_reduction_is_a_ratio_of_macro_means():
     assert stats.relative_reduction([0.1, 0.9], [0.05, 0.9]) == pytest.approx(0.05)  # a mean of ratios would say 0.25
+    assert stats.relative_reduction([0.0, 0.0], [0.0, 0.0]) == 0.0
+    assert stats.relative_reduction([0.0, 0.0], [0.0, 0.1]) == -np.inf
 
 
 @pytest.mark.parametrize("bad", [[], [1.0, float("nan")], [[1.0], [2.0]]])

@@ -152,7 +152,10 @@ def relative_reduction(baseline: Effects, method: Effects) -> float:
     >>> relative_reduction([0.2, 0.6], [0.1, 0.5])
     0.25
     """
-    return round(1 - macro_mean(method) / macro_mean(baseline), 15)
+    before, after = macro_mean(baseline), macro_mean(method)
+    if before == 0:  # nothing is left to reduce
+        return 0.0 if after == 0 else float("-inf")
+    return round(1 - after / before, 15)
 
 
 def median_of_paired_ratios(numerator: Effects, denominator: Effects) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,7 +60,9 @@ def nats(value: float, sources: Sequence[str] = ()) -> Cell:
 
 
 def percent(value: float, sources: Sequence[str] = ()) -> Cell:
-    """A share."""
+    """A share; a dash where it has no finite value."""
+    if not math.isfinite(value):
+        return Cell("–", None, tuple(sources))
     return Cell(f"{100 * value:+.1f}%", value, tuple(sources))
 
 
