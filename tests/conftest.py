@@ -68,6 +68,7 @@ def make_wide(n_classes=2, n_columns=300, n_support=60, n_query=25, informative=
     n = n_support + n_query
     y = np.arange(n) % n_classes
     X = rng.normal(size=(n, n_columns))
+    informative = min(informative, n_columns)
     X[:, :informative] += 1.2 * (y[:, None] == rng.integers(0, n_classes, informative))
     X = X[:, rng.permutation(n_columns)]
     return X[:n_support], y[:n_support], X[n_support:]

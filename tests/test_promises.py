@@ -1,4 +1,4 @@
-"""The eight promises of the design, on TabICL v1 and v2 architectures and on nano. Each test fails when its promise does."""
+"""The eight promises of the design, on TabICL v1 and v2 architectures and on nano; each test can fail."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 import torch
-from conftest import make_wide
 from tabicl import TabICLClassifier
 
+from conftest import make_wide
 from scff import FoldedClassifier
 from scff.backbones import load_backbone
 from scff.backbones.registry import specs

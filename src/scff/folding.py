@@ -11,14 +11,14 @@ Shape legend: ``S`` support rows, ``Q`` query rows, ``E`` representation width, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
 
 import torch
 from tqdm.auto import tqdm
 
 from scff import tail as tail_
-from scff.backbones.base import IntArray, RowView
+from scff.backbones.base import IntArray, RowView, TokenView
 from scff.caches import CacheStore
 from scff.plan import FoldPlan
 from scff.tables import Table
@@ -49,6 +49,24 @@ class FoldOptions:
     pass_rows: int = 8192
     encode_unused_tail: bool = False
     progress: bool = False
+
+    @classmethod
+    def on(
+        cls,
+        device: torch.device,
+        leaf_batch: int | Literal["auto"],
+        query_chunk: int | Literal["auto"],
+        encode_unused_tail: bool,
+        progress: bool,
+    ) -> FoldOptions:
+        """Fill in what the device suggests for every ``"auto"``."""
+        accelerated = device.type != "cpu"
+        return cls(
+            leaf_batch=(8 if accelerated else 1) if leaf_batch == "auto" else leaf_batch,
+            query_chunk=(1024 if accelerated else 256) if query_chunk == "auto" else query_chunk,
+            encode_unused_tail=encode_unused_tail,
+            progress=progress,
+        )
 
 
 class Compiled(Protocol):
@@ -115,13 +133,13 @@ class Native:
 
     gate: tail_.TailGate | None = None
 
-    def __init__(self, view: RowView, columns: IntArray) -> None:
-        self._view = view
+    def __init__(self, view: RowView | TokenView, columns: IntArray) -> None:
+        self.view = view
         self._compiled = view.compile_native(columns)
 
     def predict(self, rows: Table) -> torch.Tensor:
         """Logits_QK of query rows, in one native call."""
-        return self._view.native(self._compiled, rows)
+        return self.view.native(self._compiled, rows)
 
 
 @dataclass
@@ -150,6 +168,10 @@ class Folded:
         step = self.options.pass_rows
         parts = [self._predict_pass(rows.rows(i, i + step)) for i in range(0, rows.n_rows, step)]
         return torch.cat(parts)
+
+    def core_alone(self) -> Folded:
+        """The same support without its Tail, for comparison: a context of its own, the Core's messages shared."""
+        return replace(self, tail=None, context=self.view.build_context(self.core.mean_SE))
 
     def _predict_pass(self, rows: Table) -> torch.Tensor:
         step = self.options.query_chunk

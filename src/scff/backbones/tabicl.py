@@ -27,6 +27,7 @@ from tabicl._sklearn.preprocessing import EnsembleGenerator, PreprocessingPipeli
 
 from scff.backbones.base import BackboneSpec, IntArray, LeafCache
 from scff.backbones.tabicl_encoder import LeafEncoder, pack, unpack
+from scff.memory import Footprint
 from scff.tables import Table
 
 __all__ = ["TabICLBackbone", "TabICLView"]
@@ -141,6 +142,17 @@ class TabICLView:
         self._encoder = LeafEncoder(model, config, self._y_1S, keep=cache)
         # Above the model's classes TabICL's class hierarchy runs the context encoder per node: nothing to keep.
         self._cache_context = cache and self._n_classes <= model.max_classes
+
+    def footprint(self, width: int, limit: int | None) -> Footprint:
+        """Cost of a leaf, after shrinking blocks to a budget."""
+        return self._encoder.footprint(width, limit)
+
+    def native_bytes(self, width: int, n_query: int) -> int:
+        """Estimate of what TabICL's own inference adds."""
+        n_support = self._y_1S.shape[1]
+        # With its cache TabICL takes support and queries one after the other.
+        rows = max(n_support, n_query) if self._cache_context else n_support + n_query
+        return self._encoder.native_bytes(width, rows)
 
     def prepare(self, rows: Table) -> Table:
         """Encode categories, once for all leaves; numeric tables pass through."""

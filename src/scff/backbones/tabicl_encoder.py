@@ -17,12 +17,18 @@ import torch
 from tabicl._model.kv_cache import KVCache, KVCacheEntry
 from tabicl._model.tabicl import TabICL
 
+from scff.memory import Footprint
+
 __all__ = ["LeafEncoder", "label_digits", "pack", "unpack"]
 
 Tensors = dict[str, torch.Tensor]
 
 # One activation of a block: with the handful alive at a time it fits a core's share of the last-level cache.
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 2 << 20
+# Activations of one block alive at the peak, measured in fresh processes on v2 and nano.
+_ALIVE = 12
+# TabICL's own pass keeps about this many activations of the whole table alive; measured the same way.
+_ALIVE_NATIVE = 11
 
 
 class LeafEncoder:
@@ -42,16 +48,42 @@ class LeafEncoder:
     """
 
     def __init__(
-        self, model: TabICL, config: Any, y_1S: torch.Tensor, keep: bool, block_bytes: int = BLOCK_BYTES
+        self, model: TabICL, config: Any, y_1S: torch.Tensor, keep: bool, block_bytes: int | None = None
     ) -> None:
         self._columns, self._rows = model.col_embedder, model.row_interactor
         self._config = config
         self.keep = keep
-        self._block_bytes = block_bytes
+        self._block_bytes = BLOCK_BYTES if block_bytes is None else block_bytes
+        self._size = model.embed_dim
+        self._kept_per_column = 8 * model.col_num_blocks * model.col_num_inds * model.embed_dim
         self._upstream = torch.device(config.COL_CONFIG.device).type != "cpu"
         # Above the model's classes a target-aware embedding averages over the digits of the label.
         many = int(y_1S.max()) + 1 > model.max_classes > 0
         self._labels = label_digits(model, y_1S) if many and self._columns.target_aware else [y_1S]
+
+    def footprint(self, width: int, limit: int | None) -> Footprint:
+        """What encoding a leaf costs; a tight limit makes the blocks smaller."""
+        if limit is not None:
+            self._block_bytes = max(64 << 10, min(self._block_bytes, limit // (4 * _ALIVE)))
+        tokens = self._rows.num_cls
+        embedded = 4 * self._size * (width + tokens)
+        # The user's numbers pass through a handful of float64 copies in TabICL's preprocessing.
+        row = embedded + 5 * 8 * width
+        # Blocks hold at least one column of the support, however long it is.
+        block = max(self._block_bytes, 4 * self._size * self._labels[0].shape[1])
+        return Footprint(
+            scratch=_ALIVE * block,
+            cache=self._kept_per_column * width * len(self._labels),
+            support_row=row,
+            query_row=row,
+            summary_row=6 * 4 * self._size * tokens,
+        )
+
+    def native_bytes(self, width: int, n_rows: int) -> int:
+        """Estimate of what TabICL's own pass over a whole table adds."""
+        embedded = 4 * self._size * (width + self._rows.num_cls)
+        kept = self._kept_per_column * width if self.keep else 0
+        return int(_ALIVE_NATIVE * n_rows * embedded + kept)
 
     def support(self, x_GSW: torch.Tensor) -> tuple[torch.Tensor, Tensors]:
         """Messages of the support rows, and, if they are to be kept, the tensors `query` needs."""
