@@ -45,7 +45,9 @@ def shared_data():
     return None
 
 
-def record(arm, dataset="a", fold=1, variant="plain", *, accuracy=0.5, nll=1.0, peak=100, seconds=1.0, core=200, **more):
+def record(
+    arm, dataset="a", fold=1, variant="plain", *, accuracy=0.5, nll=1.0, peak=100, seconds=1.0, core=200, **more
+):
     """A complete record with the given numbers."""
     backbone, checkpoint = ("baseline", "none") if arm in ("logistic", "lightgbm") else ("nano", "c" * 12)
     metrics = {

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from bench_tools import shared_data, write_panel
 from sklearn import metrics as sk
 
+from bench_tools import shared_data, write_panel
 from scff.bench.arms import ARMS, build, get_arm
 from scff.bench.folds import get_protocol, make_split, protocols, stratified_order
 from scff.bench.generate import FeatureGenerator

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from bench_tools import write_panel
 from typer.testing import CliRunner
 
+from bench_tools import write_panel
 from scff.bench import jobs as jobs_module
 from scff.bench.cli import app
 from scff.bench.collect import collect
@@ -161,7 +161,7 @@ def test_query_labels_cannot_reach_a_prediction(panel, tmp_path, monkeypatch):
 
     def swapped(*args):
         task = real(*args)
-        flip = {a: b for a, b in zip(np.unique(task.y_query), np.roll(np.unique(task.y_query), 1), strict=True)}
+        flip = dict(zip(np.unique(task.y_query), np.roll(np.unique(task.y_query), 1), strict=True))
         return replace(task, y_query=np.array([flip[label] for label in task.y_query], dtype=object))
 
     monkeypatch.setattr(jobs_module, "make_task", swapped)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench_tools import record
 
+from bench_tools import record
 from scff.bench.equal_memory import choose_prefix, matched_pairs
 from scff.bench.figures import write_figures
 from scff.bench.folds import get_protocol

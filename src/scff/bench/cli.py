@@ -83,7 +83,7 @@ def run(
         declared, chosen = get_study(study), load_panel(panel)
         if datasets:
             chosen = chosen.select([name.strip() for name in datasets.split(",")])
-        backbone = choose_auto().name if backbone == "auto" else backbone
+        backbone = choose_auto() if backbone == "auto" else backbone
         rules = get_protocol("quick" if quick else protocol)
         todo = declared.jobs(chosen, rules)
         settings = RunSettings(
@@ -206,7 +206,7 @@ def _load_results(root: Path, protocol: str, backbones: str) -> list[Results]:
     from scff.bench.folds import get_protocol
     from scff.bench.results import Results
 
-    names = [choose_auto().name if name.strip() == "auto" else name.strip() for name in backbones.split(",")]
+    names = [choose_auto() if name.strip() == "auto" else name.strip() for name in backbones.split(",")]
     return [Results.load(root, get_protocol(protocol), name) for name in names]
 
 
