@@ -92,18 +92,36 @@ def test_records_are_complete_receipts(done, panel):
     assert len(pairs.complete) == 2
 
 
+def alive_with(mark):
+    """Processes with this in their environment (none where /proc is not to be had)."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark.encode() in path.read_bytes().split(b"\0"):
+                found.append(path.parent.name)
+        except OSError:
+            continue
+    return found
+
+
 def test_killed_twice_with_9_ends_as_if_undisturbed(done, folder, tmp_path):
     root = tmp_path / "killed"
     command = [sys.executable, "-m", "scff.bench", "run", "core-decomposition", "--panel", str(folder)]
     command += ["--backbone", "nano", "--quick", "--results", str(root), "--threads", "1"]
+    mark = f"SCFF_TEST_RUN={tmp_path}"
+    environment = {**os.environ, "SCFF_TEST_RUN": str(tmp_path)}
     for target in (1, 3):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
         deadline = time.monotonic() + 120
         while len(list(root.rglob("*.json"))) < target and time.monotonic() < deadline:
             assert process.poll() is None
             time.sleep(0.02)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
+        deadline = time.monotonic() + 60
+        while alive_with(mark) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert alive_with(mark) == []  # no arm outlives the run that started it
     assert target <= len(cells(root)) < 6
     before = {path: (root / path).stat().st_mtime_ns for path in cells(root)}
     (root / "records" / ".half-written.json.tmp").write_text('{"format": "scff-rec')  # what a kill may leave behind
