@@ -12,7 +12,7 @@ import pandas as pd
 from scff.evidence import Prototypes, alternate_halves, as_float
 from scff.folding import Folded, Native
 from scff.plan import FoldPlan, compile_plan
-from scff.tail import TailGate
+from scff.tail import TailGate, refit
 
 if TYPE_CHECKING:
     from scff.estimators import FoldedClassifier
@@ -122,7 +122,7 @@ class _Merge:
     def __call__(self, c: FloatArray, t: FloatArray | None) -> FloatArray:
         if t is None or self.gate is None or self.gate.accepted is None:
             return c
-        return c + self.gate.refit(c, t, self.y)
+        return c + refit(self.gate, c, t, self.y)
 
 
 def _leaf_effects(model: FoldedClassifier, plan: FoldPlan) -> FloatArray:
