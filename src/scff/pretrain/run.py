@@ -133,7 +133,7 @@ def _work(rank: int, world: int, address: str, job: Job) -> None:
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
         dist.init_process_group("gloo", init_method=address, rank=rank, world_size=world)
     try:
-        _train(_prepare(rank, world, job), job)
+        _train(_prepare(rank, world, job), job, parent=os.getppid())
     finally:
         if world > 1:
             dist.destroy_process_group()
@@ -170,8 +170,8 @@ def _note_origin(folder: Path, init: Path) -> None:
     (folder / "origin.json").write_text(json.dumps({**origin, "sha256": sha256(init)}, indent=2) + "\n")
 
 
-def _train(trainer: Trainer, job: Job) -> None:
-    """Step until the recipe, the step bound or the time is over."""
+def _train(trainer: Trainer, job: Job, parent: int) -> None:
+    """Step until the recipe, the step bound or the time is over, or the parent process is gone."""
     recipe, first = trainer.recipe, trainer.rank == 0
     last = recipe.total_steps if job.steps is None else min(job.steps, recipe.total_steps)
     began = saved = time.monotonic()
@@ -180,6 +180,9 @@ def _train(trainer: Trainer, job: Job) -> None:
     shown: StepReport | None = None
     while trainer.step < last:
         report = trainer.train_step(want_stop=time.monotonic() >= deadline)
+        if os.getppid() != parent:
+            # The parent was killed, and with it went the lock: leave the folder to whoever resumes.
+            raise SystemExit("the parent process is gone")
         if first:
             shown = _smooth(shown, report)
             bar.set_description(recipe.stage_at(trainer.step - 1)[0].name)
