@@ -93,6 +93,8 @@ def _attempt(stage: Stage, pool: Pool | None, shared: Draw, own: Draw, rank: int
         x, y = pool.sample(shared, own, stage.max_cells, stage.max_columns, rank, world)
         x, y = x[:, :n_rows], y[:, :n_rows]
     else:
+        # Very wide tables are shorter rather than let one of them hold up the step.
+        n_rows = min(n_rows, max(16, stage.max_cells // (n_columns + 4)))
         n_tables = max(1, min(stage.max_tables, stage.max_cells // (n_rows * (n_columns + 4))))
         family = easy_tasks if source == 0 else latent_tasks
         x, y = family(own, n_tables, n_rows, n_columns)

@@ -46,6 +46,14 @@ def pretrain(
     typer.echo(f"{out / 'nano.ckpt'} is ready" if finished else "stopped; continue with --resume")
 
 
+@app.command("deliver")
+def deliver_best(out: Annotated[Path, typer.Argument(help="Folder of the run.")]) -> None:
+    """Write the best checkpoint of an unfinished run, with its card."""
+    from scff.pretrain.run import deliver
+
+    typer.echo(f"{deliver(out)} is ready")
+
+
 @app.command("pool")
 def draw(
     out: Annotated[Path, typer.Argument(help="Folder of the pool.")],

@@ -72,7 +72,7 @@ class Stage:
         Gradients of this many batches are accumulated in each process: each has its own shape and source, so
         one step sees narrow and wide tables together.
     max_cells : int
-        Bound on ``B T (D + 4)`` of one batch: wide or long tables come in small batches.
+        Bound on ``B T (D + 4)`` of one batch: wide or long tables come in small batches, the largest shortened.
     max_tables : int
         Bound on the tables of one batch.
     warmup : int

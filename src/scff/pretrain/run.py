@@ -199,7 +199,7 @@ def _train(trainer: Trainer, job: Job, parent: int) -> None:
     if first:
         trainer.save(job.folder / "state.pt")
         if trainer.step == recipe.total_steps:
-            _finish(trainer, job.folder)
+            deliver(job.folder)
 
 
 def _smooth(shown: StepReport | None, report: StepReport) -> StepReport:
@@ -217,23 +217,38 @@ def _validate(trainer: Trainer, folder: Path) -> None:
     logger.info("validation %s", json.dumps(trainer.history[-1]))
 
 
-def _finish(trainer: Trainer, folder: Path) -> None:
-    """Deliver the best weights with their card."""
-    result = folder / RESULT
-    shutil.copyfile(folder / "best.ckpt", result)
-    origin = folder / "origin.json"
-    write_card(
-        result,
-        {
-            "origin": json.loads(origin.read_text()) if origin.exists() else "random weights",
-            "recipe": trainer.recipe.to_dict(),
-            "processes": trainer.world,
-            "pool": None if trainer.pool is None else trainer.pool.describe(),
-            "steps": trainer.step,
-            "tables_seen": trainer.tables,
-            "cpu_hours": round(trainer.cpu_seconds / 3600, 3),
-            "best": None if trainer.best is None else trainer.best.to_dict(),
-            "history": trainer.history,
-        },
-    )
+def deliver(folder: Path) -> Path:
+    """Write the best weights of a run, finished or not, with their card.
+
+    Parameters
+    ----------
+    folder : Path
+        The run's folder.
+
+    Returns
+    -------
+    Path
+        The checkpoint; the card lies beside it.
+    """
+    stored = torch.load(folder / "state.pt", weights_only=True)
+    recipe = RecipeConfig.from_dict(stored["recipe"])
+    result, best, origin = folder / RESULT, folder / "best.ckpt", folder / "origin.json"
+    if best.exists():
+        shutil.copyfile(best, result)
+    else:
+        network.save(result, recipe.model, stored["ema"])
+    facts = {
+        "origin": json.loads(origin.read_text()) if origin.exists() else "random weights",
+        "recipe": stored["recipe"],
+        "processes": stored["world"],
+        "pool": stored["pool"],
+        "steps": stored["step"],
+        "steps_planned": recipe.total_steps,
+        "tables_seen": stored["tables"],
+        "cpu_hours": round(stored["cpu_seconds"] / 3600, 3),
+        "best": stored["best"],
+        "history": stored["history"],
+    }
+    write_card(result, facts)
     logger.info("wrote %s", result)
+    return result

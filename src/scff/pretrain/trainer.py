@@ -212,7 +212,7 @@ class Trainer:
             {
                 "recipe": self.recipe.to_dict(),
                 "world": self.world,
-                "pool": None if self.pool is None else self.pool.digest,
+                "pool": None if self.pool is None else self.pool.describe(),
                 "step": self.step,
                 "tables": self.tables,
                 "cpu_seconds": self.cpu_seconds,
@@ -234,8 +234,8 @@ class Trainer:
         """
         if stored["world"] != self.world:
             raise ValueError(f"the run began with {stored['world']} processes, not {self.world}")
-        digest = None if self.pool is None else self.pool.digest
-        if stored["pool"] != digest:
+        began_with = None if stored["pool"] is None else stored["pool"]["digest"]
+        if began_with != (None if self.pool is None else self.pool.digest):
             raise ValueError("the pool is not the one the run began with")
         self.model.load_state_dict(stored["model"])
         for optimiser, state in zip(self.optimisers, stored["optimisers"], strict=True):
