@@ -2,51 +2,38 @@
 
 from __future__ import annotations
 
-import logging
 import time
-import warnings
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
-import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from scff import checkpoints
 from scff.backbones.base import RowBackbone
-from scff.backbones.registry import AUTO_ORDER, choose_auto, load_backbone, specs
-from scff.caches import CacheMode, CacheStore
-from scff.errors import BackboneError, CheckpointError, CheckpointMissing, DataError
-from scff.folding import Compiled, FoldOptions, Native, fold, single_leaf
-from scff.mass_huber import MassHuber
+from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone, reload_backbone
+from scff.caches import CacheMode
+from scff.errors import BackboneError, DataError
+from scff.estimator_base import FoldedEstimator
+from scff.folding import Compiled, FoldOptions
+from scff.members import METHODS, Method, compile_members
+from scff.memory import PeakMemory, parse_bytes
 from scff.plan import FoldPlan, Routing, compile_plan
-from scff.tables import Table, as_table, encode_target
+from scff.tables import Table, encode_target
 from scff.tail import TAIL_RULES, TailGate, TailRule
+from scff.token_folding import refuse_row_folding
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from scff.report import Report
 
 __all__ = ["FoldedClassifier"]
 
-logger = logging.getLogger(__name__)
 
-Method = Literal["scff", "native", "raw-core", "bounded-core", "mass-huber"]
-_METHODS = ("scff", "native", "raw-core", "bounded-core", "mass-huber")
-_warned_auto: set[str] = set()
-
-
-@dataclass(frozen=True)
-class CheckpointRef:
-    """Which weights a fitted model speaks of; the weights themselves are never stored with it."""
-
-    backbone: str
-    path: str
-    sha256: str
-
-
-class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     """A frozen tabular foundation model that reads tables of any width.
 
     `fit` ranks the columns on the labelled rows, folds them into leaves, encodes the leaves, decides whether the weaker
@@ -75,7 +62,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     device : str, default="auto"
         ``"auto"`` is CUDA where there is one, otherwise the CPU.
     cache : bool or "disk", default=True
-        Keep what the support taught each leaf, so that `predict` does not encode it again: True up to 256 MiB in memory
+        Keep what the support taught each leaf, so that `predict` does not encode it again: True up to 16 MiB in memory
         and the rest in a temporary file, "disk" all in the file, False not at all.
     random_state : int, default=0
         Seed of random routing and of ensemble views.
@@ -85,6 +72,8 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ``"random"`` is the paper's control: a Core of the same size, drawn at random.
     leaf_batch : int or "auto", default="auto"
         Leaves encoded together; "auto" is 1 on a CPU and 8 on an accelerator.
+    query_chunk : int or "auto", default="auto"
+        Query rows encoded together; "auto" is 256 on a CPU and 1024 on an accelerator.
     encode_unused_tail : bool, default=False
         Encode the Tail even where it cannot be let in, as the paper literally does; for audits.
 
@@ -106,6 +95,8 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Only where the table had column names.
     seconds_ : dict of str to float
         Wall time of loading, planning and compiling.
+    peak_bytes_ : dict of str to int
+        Memory that loading added at its peak, and planning and compiling together; on the device that was used.
 
     Examples
     --------
@@ -135,6 +126,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         routing: Routing = "anova",
         leaf_batch: int | Literal["auto"] = "auto",
+        query_chunk: int | Literal["auto"] = "auto",
         encode_unused_tail: bool = False,
     ) -> None:
         self.backbone = backbone
@@ -150,6 +142,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.verbose = verbose
         self.routing = routing
         self.leaf_batch = leaf_batch
+        self.query_chunk = query_chunk
         self.encode_unused_tail = encode_unused_tail
 
     def fit(self, X: Any, y: Any) -> FoldedClassifier:
@@ -169,25 +162,27 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         support = self._validate(X, reset=True)
         codes, self.classes_ = self._validate_target(y, support)
         started = time.perf_counter()
-        backbone = self._load(self._choose())
+        with PeakMemory(self._device()) as loading:
+            backbone = load_backbone(choose_auto() if self.backbone == "auto" else self.backbone, self._device())
         limits = backbone.spec.limits
         if limits.classes is not None and len(self.classes_) > limits.classes:
             raise BackboneError(
                 f"{backbone.spec.name} knows at most {limits.classes} classes and the target has "
                 f"{len(self.classes_)}; choose a TabICL backbone, which has a hierarchy for more."
             )
+        refuse_row_folding(backbone.spec, self.method)
         self.backbone_ = backbone.spec.name
-        self.checkpoint_ = CheckpointRef(
-            backbone.spec.name, str(backbone.path), checkpoints.sha256(Path(backbone.path))
-        )
+        self.checkpoint_ = CheckpointRef.of(backbone)
         loaded = time.perf_counter()
         self.plan_: FoldPlan | None = None
         self._support, self._codes, self._rule = support, codes, rule
         self.gates_: list[TailGate | None] = []
-        planned = self._compile(backbone, None)
+        with PeakMemory(backbone.device) as compiling:
+            planned = self._compile(backbone, None)
         self.gates_ = [member.gate for member in self._runtime[1]]
         self.gate_ = self.gates_[0]
         done = time.perf_counter()
+        self.peak_bytes_ = {"load": loading.added, "compile": compiling.added}
         self.seconds_ = {"load": loaded - started, "plan": planned - loaded, "compile": done - planned}
         return self
 
@@ -206,7 +201,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         rows = self._validate(X, reset=False)
         if getattr(self, "_runtime", None) is None:  # after unpickling
-            self._compile(self._reload(), self.gates_)
+            self._compile(reload_backbone(self.checkpoint_, self._device()), self.gates_)
         backbone, members = self._runtime
         logits = [member.predict(rows).float().cpu().numpy() for member in members]
         return backbone.combine(logits)
@@ -217,12 +212,51 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         out: npt.NDArray[Any] = self.classes_[proba.argmax(axis=1)]
         return out
 
+    def column_evidence(self) -> pd.DataFrame:
+        """What each column brought: its own evidence, its leaf, and what the leaf is worth on the support.
+
+        Returns
+        -------
+        DataFrame
+            One row per column, strongest first; `scff.report.column_evidence` says what each field means.
+        """
+        from scff.report import column_evidence
+
+        return column_evidence(self)
+
+    def report(self, X_test: Any = None, y_test: Any = None, *, title: str | None = None) -> Report:
+        """What this model did and why, as one HTML page.
+
+        Parameters
+        ----------
+        X_test : array-like or DataFrame, optional
+            Rows held back from `fit`; without them the report says nothing about quality.
+        y_test : array-like or str, optional
+            Their labels, or the name of the label column of ``X_test``.
+        title : str, optional
+            Heading of the page.
+
+        Returns
+        -------
+        Report
+            Shows itself in a notebook; ``report.save("report.html")`` writes one self-contained file.
+        """
+        from scff.report import make_report
+
+        return make_report(self, test=X_test, target=y_test, title=title)
+
+    def _members(self) -> list[Compiled]:
+        """The compiled views, compiled again if this model was read from a file."""
+        check_is_fitted(self)
+        if getattr(self, "_runtime", None) is None:
+            self._compile(reload_backbone(self.checkpoint_, self._device()), self.gates_)
+        return self._runtime[1]
+
     def _compile(self, backbone: RowBackbone, gates: list[TailGate | None] | None) -> float:
         """Compile every view into `_runtime`; returns when the plan was ready."""
-        support, codes = self._support, self._codes
         views = backbone.views(
-            support,
-            codes,
+            self._support,
+            self._codes,
             n_estimators=self.n_estimators,
             cache=bool(self.cache),
             random_state=self.random_state,
@@ -230,8 +264,8 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.plan_ is None and self.method != "native":
             widest = backbone.spec.limits.leaf_width or self.leaf_width
             self.plan_ = compile_plan(
-                support,
-                codes,
+                self._support,
+                self._codes,
                 min(self.leaf_width, widest),
                 self.fdr,
                 self.routing,
@@ -239,36 +273,22 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 random_state=self.random_state,
             )
         planned = time.perf_counter()
-        store = CacheStore(self.cache)
-        options = self._options(backbone)
-        members: list[Compiled] = []
-        for i, view in enumerate(views):
-            plan = self.plan_
-            if plan is None:
-                members.append(Native(view))
-            elif self.method == "mass-huber":
-                members.append(MassHuber(view, plan, store, options))
-            else:
-                if self.method == "raw-core":
-                    plan = single_leaf(plan)
-                rule = self._rule if self.method == "scff" else None
-                gate = gates[i] if gates else None
-                members.append(fold(view, plan, codes, store, rule=rule, gate=gate, options=options))
-        self._runtime: tuple[RowBackbone, list[Compiled]] = (backbone, members)
-        return planned
-
-    def _options(self, backbone: RowBackbone) -> FoldOptions:
-        accelerated = backbone.device.type != "cpu"
-        return FoldOptions(
-            leaf_batch=(8 if accelerated else 1) if self.leaf_batch == "auto" else self.leaf_batch,
-            query_chunk=1024 if accelerated else 256,
+        options = FoldOptions.on(
+            backbone.device,
+            leaf_batch=self.leaf_batch,
+            query_chunk=self.query_chunk,
             encode_unused_tail=self.encode_unused_tail,
             progress=self.verbose > 0,
         )
+        limit = None if self.memory_limit is None else parse_bytes(self.memory_limit)
+        rule = self._rule if self.method == "scff" else None
+        members = compile_members(views, self.plan_, self._codes, self.method, rule, gates, self.cache, options, limit)
+        self._runtime: tuple[RowBackbone, list[Compiled]] = (backbone, members)
+        return planned
 
     def _check_parameters(self) -> TailRule | None:
-        if self.method not in _METHODS:
-            raise DataError(f"method must be one of {', '.join(_METHODS)}, not {self.method!r}.")
+        if self.method not in METHODS:
+            raise DataError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}.")
         if self.cache not in (True, False, "disk"):
             raise DataError(f'cache must be True, False or "disk", not {self.cache!r}.')
         if self.n_estimators < 1:
@@ -281,32 +301,6 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             known = ", ".join(["off", *TAIL_RULES])
             raise DataError(f"tail must be a TailRule or one of {known}, not {self.tail!r}.")
         return TAIL_RULES[self.tail]
-
-    def _validate(self, X: Any, *, reset: bool) -> Table:
-        if reset:
-            self.__dict__.pop("_runtime", None)
-        try:
-            if hasattr(X, "columns") and hasattr(X, "dtypes"):
-                validate_data(self, X, reset=reset, skip_check_array=True)
-                table = as_table(X)
-                if table.n_rows == 0:
-                    raise DataError("The table has no rows; 0 sample(s) cannot be used.")
-                if not reset:
-                    table = _like(table, self._support)
-            else:
-                values = validate_data(
-                    self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"
-                )
-                table = as_table(values)
-        except DataError:
-            raise
-        except ValueError as error:
-            raise DataError(str(error)) from error
-        if not reset and table.is_numeric != self._support.is_numeric:
-            raise DataError(
-                "This model was fitted on a DataFrame with text or categories; pass the same columns again."
-            )
-        return table
 
     def _validate_target(self, y: Any, support: Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
         if y is None:
@@ -322,69 +316,3 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(classes) < 2:
             raise DataError(f"The target has one class ({classes[0]!r}); a classifier needs rows of at least two.")
         return codes, classes
-
-    def _choose(self) -> str | Path:
-        if self.backbone != "auto":
-            return self.backbone
-        chosen = choose_auto().name
-        if chosen != AUTO_ORDER[0] and chosen not in _warned_auto:
-            _warned_auto.add(chosen)
-            warnings.warn(
-                f'backbone="auto" uses {chosen!r}, the best one on this machine; '
-                f"`scff backbones fetch {AUTO_ORDER[0]}` gets a better one. "
-                f'Pass backbone="{chosen}" to say that you want this one.',
-                stacklevel=3,
-            )
-        return chosen
-
-    def _load(self, backbone: str | Path) -> RowBackbone:
-        device = self.device
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        return load_backbone(backbone, torch.device(device))
-
-    def _reload(self) -> RowBackbone:
-        """Find the weights a saved model was fitted with."""
-        ref = self.checkpoint_
-        spec = specs().get(ref.backbone)
-        found = checkpoints.find(spec.weights) if spec is not None and spec.weights is not None else None
-        places = [Path(ref.path)] if found is None else [found[0], Path(ref.path)]
-        for path in places:
-            if path.is_file() and checkpoints.sha256(path) == ref.sha256:
-                by_name = spec is not None and spec.weights is not None and found is not None and path == found[0]
-                return self._load(ref.backbone if by_name else path)
-        if any(path.is_file() for path in places):
-            raise CheckpointError(
-                f"The weights of {ref.backbone!r} on this machine are not those this model was fitted with "
-                f"(sha256 {ref.sha256[:12]}...); put that file at {ref.path}, or fit again."
-            )
-        raise CheckpointMissing(
-            f"The weights this model was fitted with ({Path(ref.path).name}, sha256 {ref.sha256[:12]}...) are not on "
-            f"this machine; put the file into the directory named by SCFF_CHECKPOINT_DIR or back at {ref.path}."
-        )
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Neither weights nor caches: the first are referenced by digest, the second are rebuilt on first use.
-        state = dict(super().__getstate__())
-        state.pop("_runtime", None)
-        return state
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        return tags
-
-
-def _like(table: Table, support: Table) -> Table:
-    """Give query rows the column types of the support, which a file format may have lost."""
-    if table.is_numeric == support.is_numeric:
-        return table
-    if isinstance(table.values, np.ndarray):
-        return Table(pd.DataFrame(table.values, columns=list(support.names or ())), table.names)
-    frame = table.values
-    for name in frame.columns:
-        if not pd.api.types.is_numeric_dtype(frame[name].dtype) and frame[name].notna().any():
-            raise DataError(f"Column {str(name)!r} was numeric at fit and is {frame[name].dtype} now.")
-    return as_table(frame.apply(pd.to_numeric))

@@ -12,19 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-import numpy as np
 import torch
 from tqdm.auto import tqdm
 
 from scff import tail as tail_
-from scff.backbones.base import IntArray, RowView
+from scff.backbones.base import IntArray, RowView, TokenView
 from scff.caches import CacheStore
 from scff.plan import FoldPlan
 from scff.tables import Table
 
-__all__ = ["Compiled", "FoldOptions", "fold"]
+__all__ = ["Compiled", "FoldOptions", "Folded", "Native", "fold"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,24 @@ class FoldOptions:
     pass_rows: int = 8192
     encode_unused_tail: bool = False
     progress: bool = False
+
+    @classmethod
+    def on(
+        cls,
+        device: torch.device,
+        leaf_batch: int | Literal["auto"],
+        query_chunk: int | Literal["auto"],
+        encode_unused_tail: bool,
+        progress: bool,
+    ) -> FoldOptions:
+        """Fill in what the device suggests for every ``"auto"``."""
+        accelerated = device.type != "cpu"
+        return cls(
+            leaf_batch=(8 if accelerated else 1) if leaf_batch == "auto" else leaf_batch,
+            query_chunk=(1024 if accelerated else 256) if query_chunk == "auto" else query_chunk,
+            encode_unused_tail=encode_unused_tail,
+            progress=progress,
+        )
 
 
 class Compiled(Protocol):
@@ -99,7 +116,7 @@ def fold(
     """
     options = FoldOptions() if options is None else options
     if len(plan.leaves) == 1 and len(plan.core) == len(view.columns):
-        return Native(view)  # one leaf holds everything: there is nothing to fold
+        return Native(view, view.columns)  # one leaf holds everything: there is nothing to fold
     core = _encode_support(view, plan.core_leaves, store, options, "Core leaves")
     if gate is None:
         gate, tail_side = _decide(view, plan, y, core.mean_SE, store, rule, options)
@@ -112,17 +129,17 @@ def fold(
 
 
 class Native:
-    """The backbone's own inference, on every column at once."""
+    """The backbone's own inference on some columns at once: all of them, or the Core (the paper's Raw Core)."""
 
     gate: tail_.TailGate | None = None
 
-    def __init__(self, view: RowView) -> None:
-        self._view = view
-        self._compiled = view.compile_native()
+    def __init__(self, view: RowView | TokenView, columns: IntArray) -> None:
+        self.view = view
+        self._compiled = view.compile_native(columns)
 
     def predict(self, rows: Table) -> torch.Tensor:
         """Logits_QK of query rows, in one native call."""
-        return self._view.native(self._compiled, rows)
+        return self.view.native(self._compiled, rows)
 
 
 @dataclass
@@ -151,6 +168,10 @@ class Folded:
         step = self.options.pass_rows
         parts = [self._predict_pass(rows.rows(i, i + step)) for i in range(0, rows.n_rows, step)]
         return torch.cat(parts)
+
+    def core_alone(self) -> Folded:
+        """The same support without its Tail, for comparison: a context of its own, the Core's messages shared."""
+        return replace(self, tail=None, context=self.view.build_context(self.core.mean_SE))
 
     def _predict_pass(self, rows: Table) -> torch.Tensor:
         step = self.options.query_chunk
@@ -234,9 +255,3 @@ def _add(total: torch.Tensor | None, message_GTE: torch.Tensor) -> torch.Tensor:
 def _bar(items: Sequence[Any], label: str, options: FoldOptions) -> Any:
     # `delay`: whatever is done within a second needs no bar.
     return tqdm(items, desc=label, disable=not options.progress, leave=False, delay=1.0)
-
-
-def single_leaf(plan: FoldPlan) -> FoldPlan:
-    """The paper's Raw Core: the same Core in one leaf, and no Tail."""
-    none = np.empty(0, dtype=np.int64)
-    return replace(plan, tail=none, core_leaves=(np.sort(plan.core),), tail_leaves=())

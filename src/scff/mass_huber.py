@@ -73,6 +73,7 @@ class MassHuber:
         weights = self._mass[:, None].expand(-1, m_GTE.shape[1])
         for _ in range(_STEPS):
             centre = torch.einsum("gt,gte->te", weights / weights.sum(0), m_GTE)
-            distance = (m_GTE - centre).norm(dim=2).clamp_min(torch.finfo(m_GTE.dtype).tiny)
-            weights = self._mass[:, None] * (self._delta / distance).clamp_max(1.0)
+            distance = (m_GTE - centre).norm(dim=2)
+            pull = torch.where(distance <= self._delta, 1.0, self._delta / distance)
+            weights = self._mass[:, None] * pull
         return torch.einsum("gt,gte->te", weights / weights.sum(0), m_GTE)

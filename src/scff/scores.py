@@ -17,9 +17,8 @@ __all__ = ["anova", "linear"]
 
 FloatArray = npt.NDArray[np.float64]
 
-# 8 MB of float64 a block: large enough to amortise the Python loop, small enough to stay near the cache and far
-# below the size of any table that needs folding.
-_BLOCK_BYTES = 8 << 20
+# 2 MB of float64 a block: large enough to amortise the Python loop, small enough to stay in a core's cache.
+_BLOCK_BYTES = 2 << 20
 _EPS = float(np.finfo(np.float64).eps)
 
 

@@ -58,6 +58,18 @@ class Table:
             raise TypeError("only a numeric table has numeric columns")
         return np.ascontiguousarray(self.values[:, indices])
 
+    def like(self, support: Table) -> Table:
+        """These rows with the column types of the support, which a file format may have lost."""
+        if self.is_numeric == support.is_numeric:
+            return self
+        if isinstance(self.values, np.ndarray):
+            return Table(pd.DataFrame(self.values, columns=list(support.names or ())), self.names)
+        for name in self.values.columns:
+            column = self.values[name]
+            if not pdt.is_numeric_dtype(column.dtype) and column.notna().any():
+                raise DataError(f"Column {str(name)!r} was numeric at fit and is {column.dtype} now.")
+        return as_table(self.values.apply(pd.to_numeric))
+
     def numeric(self) -> npt.NDArray[np.floating]:
         """Every column as numbers, for ranking: categories by their sorted codes, missing values as NaN."""
         if isinstance(self.values, np.ndarray):
@@ -94,7 +106,11 @@ def as_table(X: Any) -> Table:
         return Table(_finite(_floats(values), None))
     names = tuple(map(str, X.columns))
     _check_unique(names)
-    if all(pdt.is_numeric_dtype(t) and not pdt.is_bool_dtype(t) for t in X.dtypes):
+    # Truth values are numbers here: backbones disagree on them, and TabICL drops NumPy's bool without a word.
+    flags = [name for name, dtype in zip(X.columns, X.dtypes, strict=True) if pdt.is_bool_dtype(dtype)]
+    if flags:
+        X = X.assign(**{name: X[name].astype("Float64").astype("float64") for name in flags})
+    if all(pdt.is_numeric_dtype(t) for t in X.dtypes):
         single = all(t == np.float32 for t in X.dtypes)
         values = X.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
         return Table(_finite(np.ascontiguousarray(values), names), names)

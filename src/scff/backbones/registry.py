@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 import weakref
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -19,9 +21,20 @@ from scff import checkpoints
 from scff.backbones.base import BackboneSpec, RowBackbone
 from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError, CheckpointMissing
 
-__all__ = ["AUTO_ORDER", "choose_auto", "get_spec", "load_backbone", "register", "specs"]
+__all__ = [
+    "AUTO_ORDER",
+    "CheckpointRef",
+    "choose_auto",
+    "get_spec",
+    "load_backbone",
+    "register",
+    "reload_backbone",
+    "specs",
+]
 
 logger = logging.getLogger(__name__)
+
+Task = Literal["classification", "regression"]
 
 AUTO_ORDER = ("tabicl-v2", "tabpfn-v1", "nano")
 """What ``backbone="auto"`` tries, best first; only files already on this machine."""
@@ -29,6 +42,21 @@ AUTO_ORDER = ("tabicl-v2", "tabpfn-v1", "nano")
 _SPECS: dict[str, BackboneSpec] = {}
 _LOADED: weakref.WeakValueDictionary[tuple[str, str, str], Any] = weakref.WeakValueDictionary()
 _discovered = False
+_hinted: set[str] = set()
+
+
+@dataclass(frozen=True)
+class CheckpointRef:
+    """Which weights a fitted model speaks of; the weights themselves are never stored with it."""
+
+    backbone: str
+    path: str
+    sha256: str
+
+    @classmethod
+    def of(cls, backbone: RowBackbone) -> CheckpointRef:
+        """The reference of a loaded backbone."""
+        return cls(backbone.spec.name, str(backbone.path), checkpoints.sha256(Path(backbone.path)))
 
 
 def register(spec: BackboneSpec) -> BackboneSpec:
@@ -58,10 +86,11 @@ def specs() -> dict[str, BackboneSpec]:
     global _discovered
     if not _discovered:
         _discovered = True
-        from scff.backbones import tabicl_files
+        from scff.backbones import tabicl_files, tabicl_regression, tabpfn_files, tabpfn_v1
 
-        for spec in tabicl_files.SPECS:
-            register(spec)
+        for family in (tabicl_files, tabpfn_v1, tabpfn_files, tabicl_regression):
+            for spec in family.SPECS:
+                register(spec)
         for point in entry_points(group="scff.backbones"):
             try:
                 loaded = point.load()
@@ -87,30 +116,48 @@ def get_spec(name: str) -> BackboneSpec:
     return known[name]
 
 
-def choose_auto() -> BackboneSpec:
-    """The best backbone whose weights are already on this machine; never the network."""
+def choose_auto() -> str:
+    """The best backbone whose weights are already on this machine; never the network.
+
+    Says once how to get a better one.
+    """
     known = specs()
     for name in AUTO_ORDER:
         spec = known.get(name)
-        if spec is not None and spec.weights is not None and checkpoints.find(spec.weights) is not None:
-            return spec
+        if spec is None or spec.weights is None or checkpoints.find(spec.weights) is None:
+            continue
+        if name != AUTO_ORDER[0] and name not in _hinted:
+            _hinted.add(name)
+            warnings.warn(
+                f'backbone="auto" uses {name!r}, the best one on this machine; `scff backbones fetch {AUTO_ORDER[0]}` '
+                f'gets a better one. Pass backbone="{name}" to say that you want this one.',
+                stacklevel=3,
+            )
+        return name
     raise CheckpointMissing('No backbone has weights on this machine, not even "nano": reinstall scff.')
 
 
-def load_backbone(backbone: str | os.PathLike[str], device: torch.device) -> RowBackbone:
+def load_backbone(backbone: str | os.PathLike[str], device: torch.device, task: Task = "classification") -> RowBackbone:
     """Load a backbone by name, or from the path of a checkpoint.
 
     A checkpoint is loaded once per process and device and shared: frozen weights have no state.
+    For regression the name of a classifier stands for the regressor of its family.
     """
     name = os.fspath(backbone)
+    if task == "regression" and f"{name}-regressor" in specs():
+        name = f"{name}-regressor"
     path = Path(name)
     if name in specs():
         spec = get_spec(name)
         path = checkpoints.obtain(spec)
     elif path.suffix or len(path.parts) > 1 or path.exists():
-        spec = _recognise(path)
+        spec = _recognise(path, task)
     else:
         spec = get_spec(name)
+    if spec.task != task:
+        kind = "FoldedClassifier" if spec.task == "classification" else "FoldedRegressor"
+        able = ", ".join(s.name for s in specs().values() if s.task == task)
+        raise BackboneError(f"{spec.name!r} is for {kind}; for {task} there are {able}.")
     key = (spec.name, checkpoints.sha256(path), str(device))
     loaded: Any = _LOADED.get(key)
     if loaded is None:
@@ -119,10 +166,38 @@ def load_backbone(backbone: str | os.PathLike[str], device: torch.device) -> Row
     return loaded  # type: ignore[no-any-return]
 
 
-def _recognise(path: Path) -> BackboneSpec:
+def reload_backbone(ref: CheckpointRef, device: torch.device, task: Task = "classification") -> RowBackbone:
+    """Load the weights a saved model was fitted with, from wherever they are now.
+
+    Raises
+    ------
+    CheckpointMissing, CheckpointError
+        If they are not on this machine, or others stand in their place.
+    """
+    spec = specs().get(ref.backbone)
+    found = checkpoints.find(spec.weights) if spec is not None and spec.weights is not None else None
+    places = [(Path(ref.path), ref.path)]
+    if found is not None:
+        places.insert(0, (found[0], ref.backbone))
+    for path, name in places:
+        if path.is_file() and checkpoints.sha256(path) == ref.sha256:
+            return load_backbone(name, device, task)
+    if any(path.is_file() for path, _ in places):
+        raise CheckpointError(
+            f"The weights of {ref.backbone!r} on this machine are not those this model was fitted with "
+            f"(sha256 {ref.sha256[:12]}...); put that file at {ref.path}, or fit again."
+        )
+    raise CheckpointMissing(
+        f"The weights this model was fitted with ({Path(ref.path).name}, sha256 {ref.sha256[:12]}...) are not on "
+        f"this machine; put the file into the directory named by SCFF_CHECKPOINT_DIR or back at {ref.path}."
+    )
+
+
+def _recognise(path: Path, task: Task) -> BackboneSpec:
     if not path.is_file():
         raise CheckpointMissing(f"There is no checkpoint at {path}; check the path given as backbone.")
-    for spec in specs().values():
+    # Those of the task first: one file may hold both.
+    for spec in sorted(specs().values(), key=lambda spec: spec.task != task):
         if spec.recognises is not None and spec.recognises(path):
             return spec
     raise CheckpointError(f"{path} is not in the layout of any known backbone ({', '.join(specs())}).")

@@ -21,11 +21,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from tabicl import TabICLClassifier
-from tabicl._model.kv_cache import KVCache, KVCacheEntry
+from tabicl._model.kv_cache import KVCache
 from tabicl._model.tabicl import TabICL
 from tabicl._sklearn.preprocessing import EnsembleGenerator, PreprocessingPipeline, TransformToNumerical
 
 from scff.backbones.base import BackboneSpec, IntArray, LeafCache
+from scff.backbones.tabicl_encoder import LeafEncoder, pack, unpack
+from scff.memory import Footprint
 from scff.tables import Table
 
 __all__ = ["TabICLBackbone", "TabICLView"]
@@ -137,12 +139,20 @@ class TabICLView:
         self._device = config.COL_CONFIG.device
         self._n_classes = int(y.max()) + 1
         self._y_1S = torch.from_numpy(member.class_shuffle[y]).float()[None].to(self._device)
-        many = self._n_classes > model.max_classes
-        self._cache = cache
-        # TabICL keeps no cache above the model's classes: its class hierarchy runs the context encoder per node.
-        self._cache_context = cache and not many
-        # Above them its target-aware embedding averages over the digits of the label, each small enough to cache.
-        self._labels = _label_digits(model, self._y_1S) if many and model.col_embedder.target_aware else [self._y_1S]
+        self._encoder = LeafEncoder(model, config, self._y_1S, keep=cache)
+        # Above the model's classes TabICL's class hierarchy runs the context encoder per node: nothing to keep.
+        self._cache_context = cache and self._n_classes <= model.max_classes
+
+    def footprint(self, width: int, limit: int | None) -> Footprint:
+        """Cost of a leaf, after shrinking blocks to a budget."""
+        return self._encoder.footprint(width, limit)
+
+    def native_bytes(self, width: int, n_query: int) -> int:
+        """Estimate of what TabICL's own inference adds."""
+        n_support = self._y_1S.shape[1]
+        # With its cache TabICL takes support and queries one after the other.
+        rows = max(n_support, n_query) if self._cache_context else n_support + n_query
+        return self._encoder.native_bytes(width, rows)
 
     def prepare(self, rows: Table) -> Table:
         """Encode categories, once for all leaves; numeric tables pass through."""
@@ -153,27 +163,16 @@ class TabICLView:
     def encode_support(self, leaves: Sequence[IntArray]) -> tuple[torch.Tensor, LeafCache]:
         """Feature encoder on the support rows of equal-width leaves."""
         fitted = [self._fit(leaf) for leaf in leaves]
-        x_GSW = self._tensor([x for _, x in fitted])
-        steps = tuple(step for step, _ in fitted)
-        if not self._cache:
-            return self._encode_beside(x_GSW), LeafCache({}, steps)
-        caches = [KVCache() for _ in self._labels]
-        embedded = self._embed_cached(x_GSW, caches, self._labels)
-        message = self._model.row_interactor(embedded, mgr_config=self._config.ROW_CONFIG)
-        tensors = {key: t for digit, kv in enumerate(caches) for key, t in _pack(kv, digit).items()}
-        return message, LeafCache(tensors, steps)
+        message, tensors = self._encoder.support(self._tensor([x for _, x in fitted]))
+        return message, LeafCache(tensors, tuple(step for step, _ in fitted))
 
     @torch.no_grad()
     def encode_query(self, leaves: Sequence[IntArray], cache: LeafCache, rows: Table) -> torch.Tensor:
-        """Feature encoder on query rows, from the support's cache or beside the support."""
-        x_GQW = self._tensor([step(rows) for step in cache.state])
-        if not self._cache:
-            x_GSW = self._tensor([step(self._source.numbers) for step in cache.state])
-            return self._encode_beside(torch.cat([x_GSW, x_GQW], dim=1))[:, x_GSW.shape[1] :]
-        caches = [_unpack(cache.tensors, digit) for digit in range(len(self._labels))]
-        embedded = self._embed_cached(x_GQW, caches, None)
-        message: torch.Tensor = self._model.row_interactor(embedded, mgr_config=self._config.ROW_CONFIG)
-        return message
+        """Feature encoder on query rows, from what the support left behind; without it, that is learned anew."""
+        tensors = cache.tensors
+        if not self._encoder.keep:
+            tensors = self._encoder.learn(self._tensor([step(self._source.numbers) for step in cache.state]))
+        return self._encoder.query(self._tensor([step(rows) for step in cache.state]), tensors)
 
     @torch.no_grad()
     def build_context(self, h_SE: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -189,7 +188,7 @@ class TabICLView:
             store_cache=True,
             mgr_config=self._config.ICL_CONFIG,
         )
-        return _pack(kv)
+        return pack(kv)
 
     @torch.no_grad()
     def predict(self, context: dict[str, torch.Tensor], h_QE: torch.Tensor) -> torch.Tensor:
@@ -198,7 +197,7 @@ class TabICLView:
         if self._cache_context:
             logits = icl.forward_with_cache(
                 h_QE[None],
-                icl_cache=_unpack(context),
+                icl_cache=unpack(context),
                 num_classes=self._n_classes,
                 use_cache=True,
                 store_cache=False,
@@ -210,22 +209,36 @@ class TabICLView:
         return self._unshuffle(logits[0])
 
     @torch.no_grad()
-    def compile_native(self) -> Any:
-        """TabICL's own key-value caches of the whole table, or its fitted preprocessing alone."""
+    def compile_native(self, columns: IntArray) -> Any:
+        """TabICL's own key-value caches of a table of these columns, or its fitted preprocessing alone."""
+        step, x_SD = self._fit(columns)
         if not self._cache_context:
-            return self._fit(self.columns)[0]
-        message, cache = self.encode_support([self.columns])
-        return cache, self.build_context(message[0])
+            return step, None
+        kv, model, config = KVCache(), self._model, self._config
+        embedded = model.col_embedder.forward_with_cache(
+            self._tensor([x_SD]),
+            col_cache=kv,
+            y_train=self._y_1S,
+            use_cache=False,
+            store_cache=True,
+            mgr_config=config.COL_CONFIG,
+        )
+        return step, (kv, self.build_context(model.row_interactor(embedded, mgr_config=config.ROW_CONFIG)[0]))
 
     @torch.no_grad()
     def native(self, compiled: Any, rows: Table) -> torch.Tensor:
-        """TabICL's own inference over all columns at once."""
-        prepared = self.prepare(rows)
-        if self._cache_context:
-            cache, context = compiled
-            return self.predict(context, self.encode_query([self.columns], cache, prepared)[0])
-        x_1TD = torch.cat([self._tensor([compiled(part)]) for part in (self._source.numbers, prepared)], dim=1)
-        return self._unshuffle(self._model(x_1TD, self._y_1S, inference_config=self._config)[0])
+        """TabICL's own inference over all those columns at once, call for call."""
+        step, kept = compiled
+        model, config = self._model, self._config
+        x_1QD = self._tensor([step(self.prepare(rows))])
+        if kept is None:
+            x_1TD = torch.cat([self._tensor([step(self._source.numbers)]), x_1QD], dim=1)
+            return self._unshuffle(model(x_1TD, self._y_1S, inference_config=config)[0])
+        kv, context = kept
+        embedded = model.col_embedder.forward_with_cache(
+            x_1QD, col_cache=kv, use_cache=True, store_cache=False, mgr_config=config.COL_CONFIG
+        )
+        return self.predict(context, model.row_interactor(embedded, mgr_config=config.ROW_CONFIG)[0])
 
     def _fit(self, leaf: IntArray) -> tuple[_LeafPreprocessing, npt.NDArray[np.floating]]:
         """Fit the native steps on a leaf, in this member's column order; also the transformed support."""
@@ -242,31 +255,6 @@ class TabICLView:
 
     def _tensor(self, blocks: Sequence[npt.NDArray[np.floating]]) -> torch.Tensor:
         return torch.from_numpy(np.stack(blocks)).float().to(self._device)
-
-    def _encode_beside(self, x_GTW: torch.Tensor) -> torch.Tensor:
-        """Rows encoded together with the support, which comes first: TabICL's uncached path."""
-        y_GS = self._y_1S.expand(len(x_GTW), -1)
-        embedded = self._model.col_embedder(x_GTW, y_train=y_GS, mgr_config=self._config.COL_CONFIG)
-        message: torch.Tensor = self._model.row_interactor(embedded, mgr_config=self._config.ROW_CONFIG)
-        return message
-
-    def _embed_cached(
-        self, x_GTW: torch.Tensor, caches: Sequence[KVCache], labels: Sequence[torch.Tensor] | None
-    ) -> torch.Tensor:
-        """Column embedding that fills the caches (labels given) or reads them."""
-        total: torch.Tensor | None = None
-        for digit, kv in enumerate(caches):
-            part = self._model.col_embedder.forward_with_cache(
-                x_GTW,
-                col_cache=kv,
-                y_train=None if labels is None else labels[digit].expand(len(x_GTW), -1),
-                use_cache=labels is None,
-                store_cache=labels is not None,
-                mgr_config=self._config.COL_CONFIG,
-            )
-            total = part if total is None else total + part
-        assert total is not None
-        return total / len(caches) if len(caches) > 1 else total
 
     def _unshuffle(self, logits_QK: torch.Tensor) -> torch.Tensor:
         return logits_QK[:, torch.from_numpy(self._member.class_shuffle).to(logits_QK.device)]
@@ -307,25 +295,3 @@ def _members(kept: IntArray, n_columns: int, n_classes: int, n_estimators: int, 
             position[kept[np.asarray(columns)]] = np.arange(len(kept))
             members.append(_Member(norm, position, np.asarray(classes, dtype=np.int64)))
     return members
-
-
-def _label_digits(model: TabICL, y_1S: torch.Tensor) -> list[torch.Tensor]:
-    embedder = model.col_embedder
-    bases = embedder._compute_mixed_radix_bases(int(y_1S.max()) + 1)
-    return [embedder._extract_mixed_radix_digit(y_1S, digit, bases).float() for digit in range(len(bases))]
-
-
-def _pack(kv: KVCache, label: object = "") -> dict[str, torch.Tensor]:
-    """Flatten a cache into named tensors."""
-    return {
-        f"{label}/{block}/{part}": getattr(entry, part) for block, entry in kv.kv.items() for part in ("key", "value")
-    }
-
-
-def _unpack(tensors: dict[str, torch.Tensor], label: object = "") -> KVCache:
-    kv = KVCache()
-    for name, tensor in tensors.items():
-        which, block, part = name.split("/")
-        if which == str(label):
-            setattr(kv.kv.setdefault(int(block), KVCacheEntry()), part, tensor)
-    return kv

@@ -1,0 +1,125 @@
+"""Tables and models on disk: read CSV and Parquet, write whole files or none."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import joblib
+import pandas as pd
+import pyarrow as pa
+
+from scff import __version__
+from scff.errors import DataError, ModelFileError
+
+if TYPE_CHECKING:
+    from scff.estimators import FoldedClassifier
+
+__all__ = ["load_model", "read_table", "save_model", "split_target", "write_atomically", "write_table"]
+
+_FORMAT = "scff-model-1"
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Read a CSV, TSV or Parquet file.
+
+    Raises
+    ------
+    DataError
+        If there is no such file or it cannot be read.
+    """
+    if not path.exists():
+        raise DataError(f"There is no file {path}; check the path.")
+    suffixes = path.suffixes
+    try:
+        if path.suffix in (".parquet", ".pq") or path.is_dir():
+            frame = pd.read_parquet(path)
+        elif ".csv" in suffixes or ".tsv" in suffixes:
+            separator = "\t" if ".tsv" in suffixes else ","
+            frame = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str)
+            names = ["" if pd.isna(name) else name for name in frame.iloc[0]]
+            repeated = {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else set()
+            if repeated:  # pandas would rename them in silence
+                raise DataError(f"Column name {min(repeated)!r} occurs more than once in {path}; rename the columns.")
+            frame = pd.read_csv(path, sep=separator, low_memory=False)
+        else:
+            raise DataError(f"{path} is neither CSV, TSV nor Parquet by its name; convert it to one of them.")
+    except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError, pa.ArrowException) as error:
+        raise DataError(f"{path} cannot be read as a table ({str(error).splitlines()[0][:160]}).") from error
+    if frame.empty:
+        raise DataError(f"{path} holds no rows ({frame.shape[0]} rows, {frame.shape[1]} columns).")
+    return frame
+
+
+def split_target(frame: pd.DataFrame, target: str, path: Path) -> tuple[pd.DataFrame, pd.Series[Any]]:
+    """Take the target column out of a table."""
+    if target not in frame.columns:
+        close = [str(name) for name in frame.columns if str(name).lower() == target.lower()]
+        listed = ", ".join(map(str, frame.columns[:8])) + (", ..." if frame.shape[1] > 8 else "")
+        hint = f"did you mean {close[0]!r}?" if close else f"its columns are {listed}"
+        raise DataError(f"{path} has no column {target!r}; {hint}")
+    if frame.shape[1] < 2:
+        raise DataError(f"{path} has no column besides the target {target!r}.")
+    return frame.drop(columns=target), frame[target]
+
+
+def write_table(frame: pd.DataFrame, path: Path) -> None:
+    """Write CSV or Parquet by the name's ending, the whole file or none."""
+    if path.suffix in (".parquet", ".pq"):
+        write_atomically(path, lambda temporary: frame.to_parquet(temporary, index=False))
+    elif path.suffix in (".csv", ".tsv"):
+        separator = "\t" if path.suffix == ".tsv" else ","
+        write_atomically(path, lambda temporary: frame.to_csv(temporary, sep=separator, index=False))
+    else:
+        raise DataError(f"The output {path} must end in .csv, .tsv or .parquet.")
+
+
+def save_model(model: FoldedClassifier, path: Path) -> None:
+    """Write a fitted model: plan, gate and support rows, but no weights."""
+    write_atomically(path, lambda temporary: joblib.dump((_FORMAT, __version__, model), temporary, compress=3))
+
+
+def load_model(path: Path) -> FoldedClassifier:
+    """Read a model written by `save_model`. Like every pickle, only from a source you trust.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is missing, damaged or something else.
+    """
+    if not path.is_file():
+        raise ModelFileError(f"There is no model {path}; make one with `scff fit`.")
+    try:
+        kind, _, model = joblib.load(path)
+    except (OSError, EOFError, ValueError, TypeError, KeyError, IndexError, pickle.UnpicklingError) as error:
+        raise ModelFileError(f"{path} is not a model written by `scff fit`, or it is damaged; fit it again.") from error
+    except (ImportError, AttributeError) as error:
+        raise ModelFileError(f"{path} was written by another version of scff ({error}); fit it again.") from error
+    if kind != _FORMAT:
+        raise ModelFileError(f"{path} was written by another version of scff; fit it again.")
+    return model  # type: ignore[no-any-return]
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Let ``write`` fill a temporary file beside ``path`` and move it there only when it is whole."""
+    if not path.parent.is_dir():
+        raise DataError(f"There is no directory {path.parent}; create it first.")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        write(temporary)
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

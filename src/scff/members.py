@@ -1,0 +1,109 @@
+"""From views to compiled members: which method runs, in which blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from scff.backbones.base import IntArray, RowView, TokenView
+from scff.caches import MEMORY_BYTES, CacheMode, CacheStore
+from scff.errors import MemoryBudgetError
+from scff.folding import Compiled, FoldOptions, Native, fold
+from scff.mass_huber import MassHuber
+from scff.memory import format_bytes, keep_within
+from scff.plan import FoldPlan
+from scff.tail import TailGate, TailRule
+from scff.token_folding import fold_tokens
+
+__all__ = ["METHODS", "Method", "compile_members"]
+
+Method = Literal["scff", "native", "raw-core", "bounded-core", "mass-huber"]
+METHODS = ("scff", "native", "raw-core", "bounded-core", "mass-huber")
+
+
+def compile_members(
+    views: Sequence[RowView | TokenView],
+    plan: FoldPlan | None,
+    y: IntArray,
+    method: Method,
+    rule: TailRule | None,
+    gates: Sequence[TailGate | None] | None,
+    cache: CacheMode,
+    options: FoldOptions,
+    limit: int | None,
+) -> list[Compiled]:
+    """Compile every ensemble view of a support table.
+
+    Parameters
+    ----------
+    views : sequence of RowView or TokenView
+    plan : FoldPlan or None
+        None for native inference.
+    y : ndarray of int
+        Class codes of the support.
+    method : str
+        One of `METHODS`.
+    rule : TailRule or None
+        What lets the Tail in; None leaves it out.
+    gates : sequence of TailGate, optional
+        Decisions taken earlier on the same support, one per view.
+    cache : bool or "disk"
+    options : FoldOptions
+    limit : int, optional
+        Budget of added bytes.
+
+    Returns
+    -------
+    list of Compiled
+    """
+    cache_bytes = MEMORY_BYTES
+    if limit is not None:
+        options, cache_bytes = _within(limit, views[0], plan, len(y), method, options)
+    store = CacheStore(cache, cache_bytes)
+    members: list[Compiled] = []
+    for i, view in enumerate(views):
+        if plan is None:
+            members.append(Native(view, view.columns))
+        elif method == "raw-core":
+            members.append(Native(view, np.sort(plan.core)))
+        elif isinstance(view, TokenView):
+            members.append(fold_tokens(view, plan, options))
+        elif method == "mass-huber":
+            members.append(MassHuber(view, plan, store, options))
+        else:
+            gate = gates[i] if gates else None
+            members.append(fold(view, plan, y, store, rule=rule, gate=gate, options=options))
+    return members
+
+
+def _within(
+    limit: int, view: RowView | TokenView, plan: FoldPlan | None, n_support: int, method: Method, options: FoldOptions
+) -> tuple[FoldOptions, int]:
+    """Block sizes within a budget, and how much of it caches may take."""
+    if plan is None or method == "raw-core":
+        width = len(view.columns if plan is None else plan.core)
+        needed = view.native_bytes(width, 1)
+        if needed > limit:
+            raise MemoryBudgetError(
+                f"memory_limit is {format_bytes(limit)}, and one pass over {width} columns takes about "
+                f'{format_bytes(needed)}; use method="scff", which folds them, or raise the limit.'
+            )
+        return options, min(limit, MEMORY_BYTES)
+    if isinstance(view, TokenView):
+        # Folded tokens cost the context what a table of one leaf's columns would.
+        widest = max(map(len, plan.leaves))
+        per_row = view.native_bytes(widest, 1) // (n_support + 1)
+        chunk = max(1, min(options.query_chunk, limit // per_row - n_support))
+        if view.native_bytes(widest, chunk) > limit:
+            raise MemoryBudgetError(
+                f"memory_limit is {format_bytes(limit)}, and the context of {n_support} support rows takes about "
+                f"{format_bytes(view.native_bytes(widest, 1))}; raise the limit, lower leaf_width, or fit fewer rows."
+            )
+        return replace(options, query_chunk=chunk), 0
+    leaf = view.footprint(max(map(len, plan.leaves)), limit // options.leaf_batch)
+    blocks = keep_within(limit, leaf, n_support, options.query_chunk, options.pass_rows, options.leaf_batch)
+    options = replace(options, leaf_batch=blocks.leaf_batch, query_chunk=blocks.query_chunk, pass_rows=blocks.pass_rows)
+    return options, min(blocks.cache_bytes, MEMORY_BYTES)

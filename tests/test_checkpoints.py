@@ -1,0 +1,189 @@
+"""Finding, checking and reading weights."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+import torch
+from tabicl._model.tabicl import TabICL
+
+from conftest import V1, V2, make_wide
+from scff import FoldedClassifier, checkpoints
+from scff.backbones import BackboneSpec, Weights, get_spec, load_backbone, register, registry, specs
+from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError, CheckpointMissing
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def nothing_here(monkeypatch, tmp_path):
+    """A machine without any downloaded weights or network."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("SCFF_CHECKPOINT_DIR", raising=False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    return tmp_path
+
+
+def test_a_named_checkpoint_without_network_is_one_sentence(nothing_here):
+    with pytest.raises(CheckpointMissing, match=r"HF_HUB_OFFLINE is set; put .* SCFF_CHECKPOINT_DIR") as caught:
+        load_backbone("tabicl-v2", CPU)
+    assert str(caught.value).count("\n") == 0
+
+
+def test_an_unreachable_hub_is_one_sentence(nothing_here, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", _unreachable)
+    with pytest.raises(CheckpointMissing, match="hub cannot be reached"):
+        load_backbone("tabicl-v1", CPU)
+
+
+def _unreachable(*_, **__):
+    raise ConnectionError("no route to host")
+
+
+def test_search_order_is_directory_then_own_cache_then_hub_then_package(nothing_here, monkeypatch):
+    weights = Weights("nano.ckpt", repo="someone/something", embedded=True)
+    assert checkpoints.find(weights)[1] == "embedded"
+    hub = nothing_here / "hub" / "models--someone--something"
+    (hub / "snapshots" / "abc").mkdir(parents=True)
+    (hub / "refs").mkdir()
+    (hub / "refs" / "main").write_text("abc")
+    (hub / "snapshots" / "abc" / "nano.ckpt").write_text("hub")
+    assert checkpoints.find(weights)[1] == "hub cache"
+    checkpoints.cache_dir().mkdir(parents=True)
+    (checkpoints.cache_dir() / "nano.ckpt").write_text("fetched")
+    assert checkpoints.find(weights)[1] == "fetched"
+    local = nothing_here / "local"
+    local.mkdir()
+    (local / "nano.ckpt").write_text("local")
+    monkeypatch.setenv("SCFF_CHECKPOINT_DIR", str(local))
+    assert checkpoints.find(weights) == (local / "nano.ckpt", "local")
+
+
+def test_a_file_in_the_directory_is_used_by_name_and_must_be_the_released_one(
+    nothing_here, monkeypatch, checkpoint_dir
+):
+    monkeypatch.setenv("SCFF_CHECKPOINT_DIR", str(nothing_here))
+    target = nothing_here / get_spec("tabicl-v1.1").weights.filename
+    target.write_bytes((checkpoint_dir / "v1.ckpt").read_bytes())
+    assert load_backbone("tabicl-v1.1", CPU).path == target  # no digest is pinned for v1.1
+    pinned = nothing_here / get_spec("tabicl-v2").weights.filename
+    pinned.write_bytes((checkpoint_dir / "v2.ckpt").read_bytes())
+    with pytest.raises(CheckpointError, match="damaged or not the released file"):
+        load_backbone("tabicl-v2", CPU)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[: len(data) // 2],
+        lambda data: b"<html>404</html>",
+        lambda data: b"",
+    ],
+)
+def test_damaged_files_are_one_typed_error(tmp_path, checkpoint_dir, damage):
+    path = tmp_path / "broken.ckpt"
+    path.write_bytes(damage((checkpoint_dir / "v2.ckpt").read_bytes()))
+    with pytest.raises(CheckpointError, match=r"fetch it again|another one"):
+        load_backbone(str(path), CPU)
+
+
+def test_wrong_files_are_one_typed_error(tmp_path):
+    other = tmp_path / "other.ckpt"
+    torch.save({"weights": torch.zeros(3)}, other)
+    with pytest.raises(CheckpointError, match="not in the layout of any known backbone"):
+        load_backbone(str(other), CPU)
+    misfit = tmp_path / "misfit.ckpt"
+    torch.save({"config": V2 | {"embed_dim": 32}, "state_dict": TabICL(**V2).state_dict()}, misfit)
+    with pytest.raises(CheckpointError, match="do not fit their own configuration"):
+        load_backbone(str(misfit), CPU)
+
+
+def test_code_in_a_checkpoint_is_never_run(tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return (print, ("boom",))
+
+    path = tmp_path / "bomb.ckpt"
+    torch.save({"config": V2, "state_dict": Bomb()}, path)
+    with pytest.raises(CheckpointError):
+        load_backbone(str(path), CPU)
+
+
+def test_files_of_the_first_tabicl_load(tmp_path, checkpoint_dir):
+    """tabicl 0.1.x wrote configurations without today's flags."""
+    new = {"col_affine", "col_feature_group", "col_target_aware", "col_ssmax", "icl_ssmax", "row_rope_interleaved"}
+    payload = torch.load(checkpoint_dir / "v1.ckpt", weights_only=True)
+    old = tmp_path / "tabicl-classifier-v1-0208.ckpt"
+    torch.save(payload | {"config": {k: v for k, v in V1.items() if k not in new}}, old)
+    X, y, Q = make_wide()
+    a, b = (FoldedClassifier(backbone=p, leaf_width=32).fit(X, y) for p in (old, checkpoint_dir / "v1.ckpt"))
+    np.testing.assert_array_equal(a.predict_proba(Q), b.predict_proba(Q))
+
+
+def test_any_depth_of_context_loads_by_path(tmp_path):
+    config = V2 | {"icl_num_blocks": 24}
+    path = tmp_path / "deep.ckpt"
+    torch.save({"config": config, "state_dict": TabICL(**config).state_dict()}, path)
+    X, y, Q = make_wide()
+    clf = FoldedClassifier(backbone=path, leaf_width=32).fit(X, y)
+    assert clf.backbone_ == "tabicl"
+    assert np.isfinite(clf.predict_proba(Q)).all()
+
+
+def test_digests(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"one")
+    assert checkpoints.sha256(path) == hashlib.sha256(b"one").hexdigest()
+    path.write_bytes(b"other")
+    assert checkpoints.sha256(path) == hashlib.sha256(b"other").hexdigest()
+
+
+def test_weights_are_loaded_once_per_process():
+    assert load_backbone("nano", CPU) is load_backbone("nano", CPU)
+
+
+def test_a_changed_upstream_is_one_clear_error(checkpoint_dir, monkeypatch):
+    from tabicl._model.embedding import ColEmbedding
+
+    original = ColEmbedding._compute_embeddings_with_cache
+
+    def drifted(self, *args, **kwargs):
+        out = original(self, *args, **kwargs)
+        return out + torch.linspace(0, 9, out.shape[-1]).sin()
+
+    monkeypatch.setattr(ColEmbedding, "_compute_embeddings_with_cache", drifted)
+    monkeypatch.setattr(registry, "_LOADED", {})
+    # Upstream's own cached path uses the same function, so only folded and uncached native drift apart.
+    with pytest.raises(BackboneError, match="no longer reproduces"):
+        load_backbone(str(checkpoint_dir / "v2.ckpt"), CPU)
+    monkeypatch.delattr(ColEmbedding, "_compute_embeddings_with_cache")
+    with pytest.raises(BackboneError, match="not one this version knows"):
+        load_backbone(str(checkpoint_dir / "v2.ckpt"), CPU)
+
+
+def test_registering_validates(monkeypatch):
+    monkeypatch.setattr(registry, "_SPECS", dict(specs()))
+    good = BackboneSpec("mine", "row", "mine", lambda path, device: None, None, "MIT", "MIT")
+    assert register(good) is good
+    assert get_spec("mine") is good
+    assert register(good) is good  # twice the same object is no conflict
+    for bad, message in (
+        ({"name": "mine"}, "already a backbone"),
+        ({"name": "My Model"}, "lower case"),
+        ({"name": "other", "kind": "column"}, "kind"),
+        ({"name": "other", "load": None}, "callable"),
+        ({"name": "other", "weights_licence": ""}, "licences"),
+    ):
+        from dataclasses import replace
+
+        with pytest.raises(BackboneError, match=message):
+            register(replace(good, **bad))
+    with pytest.raises(BackboneError, match="BackboneSpec"):
+        register("mine")
+    with pytest.raises(BackboneNotAvailable, match="no backbone"):
+        get_spec("yours")

@@ -1,0 +1,155 @@
+"""The command line, as a user types it: in its own process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer
+
+from scff import FoldedClassifier, FoldPlan, __version__
+
+
+def scff(*args, cwd=None):
+    command = [sys.executable, "-m", "scff.cli", *map(str, args)]
+    env = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=env, check=False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    frame = load_breast_cancer(as_frame=True).frame
+    frame["target"] = frame["target"].map({0: "malignant", 1: "benign"})
+    frame[:200].to_csv(folder / "train.csv", index=False)
+    frame[200:260].to_parquet(folder / "test.parquet")
+    (folder / "empty.csv").write_text("")
+    (folder / "header.csv").write_text("a,b,target\n")
+    (folder / "twice.csv").write_text("a,a,target\n1,2,x\n3,4,y\n")
+    (folder / "one.csv").write_text("a,target\n1,x\n2,x\n")
+    (folder / "holes.csv").write_text("a,target\n1,x\n2,\n3,y\n")
+    (folder / "infinite.csv").write_text("a,b,target\n1,2,x\n2,inf,y\n3,4,y\n")
+    (folder / "noise.parquet").write_bytes(b"PAR1 this is not a table")
+    (folder / "noise.scff").write_bytes(b"neither is this a model")
+    (folder / "noise.ckpt").write_bytes(b"nor this a checkpoint")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    done = scff(
+        "fit", "train.csv", "--target", "target", "-o", "model.scff", "-b", "nano", "--leaf-width", 8, cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Core" in done.stdout
+    return folder / "model.scff"
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "tsv"])
+def test_fit_and_predict_equal_the_estimator(folder, model, ending):
+    out = folder / f"out.{ending}"
+    done = scff("predict", model, folder / "test.parquet", "-o", out)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # quiet when nobody watches
+    read = {"csv": pd.read_csv, "parquet": pd.read_parquet, "tsv": lambda path: pd.read_csv(path, sep="\t")}[ending]
+    result = read(out)
+    train, test = pd.read_csv(folder / "train.csv"), pd.read_parquet(folder / "test.parquet")
+    clf = FoldedClassifier(backbone="nano", leaf_width=8).fit(train.drop(columns="target"), train["target"])
+    expected = clf.predict_proba(test.drop(columns="target"))
+    np.testing.assert_allclose(result[["p_benign", "p_malignant"]], expected, atol=1e-5)
+    assert (result["prediction"] == clf.predict(test.drop(columns="target"))).all()
+    assert not list(folder.glob(".out*"))
+
+
+def test_json_is_for_machines(folder):
+    done = scff("fit", "train.csv", "-t", "target", "-o", "j.scff", "-b", "nano", "--json", cwd=folder)
+    facts = json.loads(done.stdout)
+    assert facts["rows"] == 200
+    assert facts["classes"] == ["benign", "malignant"]
+    assert facts["backbone"] == "nano"
+    assert len(facts["checkpoint_sha256"]) == 64
+    assert sum(facts["plan"]["core_leaves"]) == facts["plan"]["core"]
+
+
+def test_plan_shows_and_writes_what_would_be_folded(folder):
+    done = scff("plan", "train.csv", "-t", "target", "--leaf-width", 10, "-o", "plan.json", "--top", 3, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    plan = FoldPlan.from_json((folder / "plan.json").read_text())
+    assert max(map(len, plan.leaves)) <= 10
+    assert plan.name(plan.core[0]) in done.stdout
+    facts = json.loads(scff("plan", "train.csv", "-t", "target", "--json", "--top", 2, cwd=folder).stdout)
+    assert [row["column"] for row in facts["top"]] == [plan.name(j) for j in plan.core[:2]]
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (["fit", "nowhere.csv", "-t", "target"], "There is no file nowhere.csv"),
+        (["fit", "empty.csv", "-t", "target"], "empty.csv cannot be read"),
+        (["fit", "header.csv", "-t", "target"], "header.csv holds no rows"),
+        (["fit", "twice.csv", "-t", "target"], "'a' occurs more than once"),
+        (["fit", "one.csv", "-t", "target"], "one class"),
+        (["fit", "holes.csv", "-t", "target"], "1 of 3 target values are missing"),
+        (["fit", "infinite.csv", "-t", "target"], "infinity in column 'b'"),
+        (["fit", "noise.parquet", "-t", "target"], "noise.parquet cannot be read"),
+        (["fit", "noise.scff", "-t", "target"], "neither CSV, TSV nor Parquet"),
+        (["fit", "train.csv", "-t", "Target"], "did you mean 'target'?"),
+        (["fit", "train.csv", "-t", "target", "-b", "noise.ckpt"], "noise.ckpt is not a torch checkpoint"),
+        (["fit", "train.csv", "-t", "target", "-b", "gpt"], "There is no backbone 'gpt'"),
+        (["fit", "train.csv", "-t", "target", "--memory-limit", "1KiB"], "memory_limit is 1.0 KiB"),
+        (["fit", "train.csv", "-t", "target", "--tail", "always"], "tail must be"),
+        (["predict", "noise.scff", "test.parquet"], "noise.scff is not a model"),
+        (["predict", "nowhere.scff", "test.parquet"], "There is no model nowhere.scff"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(folder, args, sentence):
+    extra = ["-b", "nano"] if args[0] == "fit" and "-b" not in args else []
+    before = set(folder.iterdir())
+    done = scff(*args, *extra, "-o", "result.csv", cwd=folder)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert done.stderr.startswith("scff: ")
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stdout == ""
+    assert set(folder.iterdir()) == before  # nothing half-written
+
+
+def test_columns_missing_at_predict_are_named(folder, model):
+    pd.read_parquet(folder / "test.parquet").drop(columns=["mean radius", "mean area"]).to_csv(folder / "few.csv")
+    done = scff("predict", model, folder / "few.csv", "-o", folder / "never.csv")
+    assert done.returncode == 2
+    assert "lacks the column 'mean radius' and 1 more" in done.stderr
+    assert not (folder / "never.csv").exists()
+
+
+def test_output_must_have_a_known_ending_and_an_existing_directory(folder, model):
+    for output, sentence in (("x.xlsx", "must end in"), ("no/where/x.csv", "There is no directory no/where")):
+        done = scff("predict", model, folder / "test.parquet", "-o", output, cwd=folder)
+        assert (done.returncode, sentence in done.stderr) == (2, True), done.stderr
+
+
+def test_version_and_help():
+    assert scff("--version").stdout.strip() == __version__
+    help_text = scff("--help").stdout
+    for command in ("fit", "predict", "plan", "demo"):
+        assert command in help_text
+
+
+def test_demo_compares_native_and_folded_on_both_tables():
+    done = scff("demo", "-b", "nano", "--json")
+    assert done.returncode == 0, done.stderr
+    outcomes = json.loads(done.stdout)["outcomes"]
+    assert [(o["table"], o["columns"], o["method"]) for o in outcomes] == [
+        ("breast cancer", 495, "native"),
+        ("breast cancer", 495, "scff"),
+        ("digits", 2144, "native"),
+        ("digits", 2144, "scff"),
+    ]
+    for native, folded in zip(outcomes[::2], outcomes[1::2], strict=True):
+        assert folded["peak_bytes"] < native["peak_bytes"]
+        assert folded["accuracy"] > 0.6
