@@ -14,11 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import typer
+from typer.testing import CliRunner
 
 import scff
 from scff.pretrain import network
 from scff.pretrain.batches import draw_batch, draw_for
 from scff.pretrain.card import sha256, write_card
+from scff.pretrain.cli import app
 from scff.pretrain.config import Mix, ModelConfig, RecipeConfig, Stage
 from scff.pretrain.muon import orthogonalise, split_parameters
 from scff.pretrain.pool import Pool, PoolConfig, draw_pool, widen
@@ -254,6 +257,22 @@ def test_killed_run_continues_bit_for_bit(tmp_path: Path) -> None:
     assert card["sha256"] == sha256(cut / "nano.ckpt")
     assert card["tables_seen"] == two["tables"]
     assert RecipeConfig.from_dict(card["recipe"]) == toy_recipe()
+
+
+def test_command_line(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.json"
+    recipe.write_text(json.dumps(toy_recipe(2).to_dict()))
+    outer = typer.Typer()
+    outer.add_typer(app, name="pretrain")
+    invoke = CliRunner().invoke
+    folder = str(tmp_path / "run")
+    first = invoke(outer, ["pretrain", "--out", folder, "--recipe", str(recipe), "--steps", "1", "--processes", "1"])
+    assert first.exit_code == 0
+    assert "--resume" in first.output
+    assert invoke(outer, ["pretrain", "--out", folder, "--resume", "--seed", "1"]).exit_code == 2
+    second = invoke(outer, ["pretrain", "--out", folder, "--resume", "--processes", "1"])
+    assert "is ready" in second.output
+    assert invoke(outer, ["pretrain", "deliver", folder]).exit_code == 0
 
 
 def test_card_names_its_checkpoint(tmp_path: Path) -> None:
