@@ -113,3 +113,20 @@ def test_the_written_form_is_checked():
 def _spec():
     weights = Weights("weights.bin", sha256=DIGEST, fetch="pypi:some-thing==1.0/models/weights.bin")
     return BackboneSpec("x", "row", "", lambda path, device: None, weights, "MIT", "MIT")
+
+
+def test_files_that_belong_together_come_together(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    asked = []
+
+    def download(repo, filename):
+        asked.append((repo, filename))
+        (tmp_path / filename).write_bytes(CONTENT)
+        return str(tmp_path / filename)
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    weights = Weights("model.bin", "someone/model", DIGEST, beside=("config.json",))
+    spec = BackboneSpec("x", "row", "", lambda path, device: None, weights, "MIT", "MIT")
+    assert checkpoints.fetch(spec) == tmp_path / "model.bin"
+    assert asked == [("someone/model", "config.json"), ("someone/model", "model.bin")]
