@@ -7,6 +7,7 @@ interpreter costs seconds. The request holds no query label, so no arm can see o
 from __future__ import annotations
 
 import gc
+import hashlib
 import logging
 import multiprocessing
 import os
@@ -16,8 +17,11 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -155,7 +159,20 @@ def host_fingerprint(threads: int, device: str) -> dict[str, Any]:
         "threads": threads,
         "device": torch.cuda.get_device_name() if device == "cuda" and torch.cuda.is_available() else device,
         "packages": packages,
+        "source": source_hash(),
     }
+
+
+@cache
+def source_hash() -> str:
+    """Digest of the package's own code, apart from how it is evaluated and how weights are trained."""
+    root = resources.files("scff")
+    digest = hashlib.sha256()
+    for path in sorted(Path(str(root)).rglob("*.py")):
+        parts = path.relative_to(str(root)).parts
+        if parts[0] not in ("bench", "pretrain", "report", "cli.py", "demo.py"):
+            digest.update("/".join(parts).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _predict(model: Any, X: pd.DataFrame, query_chunk: int) -> npt.NDArray[np.float64]:
