@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -100,9 +99,8 @@ class Job:
 
     @property
     def cost(self) -> float:
-        """A rough weight for ordering and for the time to go; a single leaf's cost grows faster than its width."""
-        width = (self.dataset.features or 100) + self.variant.nuisance
-        return len(self.arms) * math.pow(width, 1.5)
+        """A rough weight for ordering and for the time to go: something for every cell, and more for a wide one."""
+        return len(self.arms) * float(200 + (self.dataset.features or 100) + self.variant.nuisance)
 
 
 @dataclass(frozen=True)
