@@ -31,7 +31,7 @@ from scff.evidence import (
 )
 from scff.gates import TAIL_RULES, Candidate, CandidateName, TailGate, TailRule, UpdateMap
 
-__all__ = ["TAIL_RULES", "Candidate", "TailGate", "TailRule", "gate", "refit", "refuse"]
+__all__ = ["TAIL_RULES", "Candidate", "TailGate", "TailRule", "gate", "refuse", "relearn"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -125,18 +125,21 @@ def refuse(y: Any, *, n_tail_leaves: int, rule: TailRule) -> TailGate | None:
     return TailGate(0.0, None, reason, n_tail_leaves=n_tail_leaves, rule=rule)
 
 
-def refit(decision: TailGate, c_S: Any, t_S: Any, y: Any) -> FloatArray:
-    """``alpha * v`` for support rows with other messages: same candidate and alpha, all else learned anew.
+def relearn(gate: TailGate, c_S: Any, t_S: Any, y: Any) -> TailGate:
+    """The same decision, candidate and alpha, with all else learned from other support messages.
 
-    For questions of the kind "what if this leaf were not there"; `TailGate.update` is what queries get.
+    For questions of the kind "what if this leaf were not there".
     """
     c_S, t_S = as_float(c_S), as_float(t_S)
-    if decision.accepted is None:
-        return np.zeros_like(c_S)
-    b, r, rho = _residual(c_S, t_S, decision.rule)
+    if gate.accepted is None:
+        return gate
+    b, r, rho = _residual(c_S, t_S, gate.rule)
     y = np.unique(np.asarray(y), return_inverse=True)[1].reshape(-1)
-    found = _propose(decision.accepted, r, b, c_S.mean(axis=0), t_S.mean(axis=0), rho, y)
-    return np.zeros_like(c_S) if found is None else decision.alpha * found[0]
+    found = _propose(gate.accepted, r, b, c_S.mean(axis=0), t_S.mean(axis=0), rho, y)
+    if found is None:
+        reason = "nothing is left of the update"
+        return replace(gate, alpha=0.0, accepted=None, reason=reason, support_update=None, _map=None)
+    return replace(gate, rho=rho, support_update=gate.alpha * found[0], _map=found[1])
 
 
 def _residual(c_S: FloatArray, t_S: FloatArray, rule: TailRule) -> tuple[FloatArray, FloatArray, float]:
