@@ -228,6 +228,8 @@ def _record(task: Task, job: Job, settings: RunSettings, arm: Arm, chunk: int, r
     )
     if result.status != "ok":
         return record
+    if result.checkpoint_sha256 != record.checkpoint_sha256:  # the file was replaced while the study ran
+        return replace(record, status="failed", reason="the weights changed during the run; start it again")
     if not np.isfinite(result.proba).all():
         return replace(record, status="failed", reason="a predicted probability is not finite")
     return replace(

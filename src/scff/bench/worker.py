@@ -29,6 +29,7 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 
+from scff import checkpoints
 from scff.backbones.registry import load_backbone
 from scff.bench.arms import Arm, build
 from scff.memory import PeakMemory
@@ -67,6 +68,7 @@ class ArmResult:
     memory: dict[str, Any] = field(default_factory=dict)
     plan: dict[str, Any] = field(default_factory=dict)
     gate: dict[str, Any] = field(default_factory=dict)
+    checkpoint_sha256: str = ""
 
 
 def run_isolated(request: ArmRequest, time_limit: float | None = None) -> ArmResult:
@@ -123,7 +125,7 @@ def run_arm(request: ArmRequest) -> ArmResult:
                 predict_started = time.perf_counter()
                 proba = _predict(model, request.X_query, request.query_chunk)
                 times.append(time.perf_counter() - predict_started)
-        del weights
+        digest = checkpoints.sha256(Path(weights.path)) if weights is not None else ""
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, MemoryError) or _is_out_of_memory(error):
             return ArmResult("oom", str(error).splitlines()[0])
@@ -140,7 +142,8 @@ def run_arm(request: ArmRequest) -> ArmResult:
         "total": fitted - fit_started + predict,
     }
     memory = {"meter": meter.meter, "start": meter.start, "peak": meter.peak, "added": meter.added}
-    return ArmResult("ok", "", proba, model.classes_, seconds, memory, _plan_facts(model), _gate_facts(model))
+    facts = _plan_facts(model), _gate_facts(model)
+    return ArmResult("ok", "", proba, model.classes_, seconds, memory, *facts, digest)
 
 
 def host_fingerprint(threads: int, device: str) -> dict[str, Any]:
