@@ -192,7 +192,7 @@ def test_query_labels_cannot_reach_a_prediction(panel, tmp_path, monkeypatch):
 
 
 def test_out_of_memory_halves_the_chunk_on_both_arms(panel, tmp_path, monkeypatch):
-    seen = []
+    seen, sha = [], checkpoint_of("nano")
 
     def scarce(request, time_limit):
         seen.append((request.arm.name, request.query_chunk))
@@ -202,7 +202,9 @@ def test_out_of_memory_halves_the_chunk_on_both_arms(panel, tmp_path, monkeypatc
         memory = {"meter": "linux-hwm", "start": 1, "peak": 2, "added": 1}
         seconds = dict.fromkeys(("load", "plan", "compile", "predict", "total"), 1.0)
         classes = np.unique(request.y_support)
-        return ArmResult("ok", "", np.full((rows, len(classes)), 1 / len(classes)), classes, seconds, memory)
+        return ArmResult(
+            "ok", "", np.full((rows, len(classes)), 1 / len(classes)), classes, seconds, memory, {}, {}, sha
+        )
 
     monkeypatch.setattr(jobs_module, "run_isolated", scarce)
     one = panel.select(["cancer"])
@@ -232,6 +234,12 @@ def test_a_failed_arm_excludes_its_pair_with_the_reason(panel, tmp_path):
     assert again.failed == 2  # remembered, not tried again ...
     retried = run(PAIR, panel.select(["wine"]), tmp_path, retry_failed=True)
     assert (retried.done, retried.failed) == (2, 0)  # ... unless asked
+
+
+def test_weights_replaced_during_a_run_are_noticed(panel, tmp_path):
+    progress = run(PAIR, panel.select(["wine"]), tmp_path, checkpoint_sha256="f" * 64)
+    assert (progress.done, progress.failed) == (0, 2)
+    assert all("weights changed" in record.reason for record in cells(tmp_path).values())
 
 
 def test_too_wide_a_table_is_excluded_with_the_reason(panel, tmp_path):

@@ -99,8 +99,8 @@ class Job:
 
     @property
     def cost(self) -> float:
-        """A rough weight for ordering and for the time to go."""
-        return len(self.arms) * float((self.dataset.features or 100) + self.variant.nuisance)
+        """A rough weight for ordering and for the time to go: something for every cell, and more for a wide one."""
+        return len(self.arms) * float(200 + (self.dataset.features or 100) + self.variant.nuisance)
 
 
 @dataclass(frozen=True)
@@ -228,6 +228,8 @@ def _record(task: Task, job: Job, settings: RunSettings, arm: Arm, chunk: int, r
     )
     if result.status != "ok":
         return record
+    if result.checkpoint_sha256 != record.checkpoint_sha256:  # the file was replaced while the study ran
+        return replace(record, status="failed", reason="the weights changed during the run; start it again")
     if not np.isfinite(result.proba).all():
         return replace(record, status="failed", reason="a predicted probability is not finite")
     return replace(

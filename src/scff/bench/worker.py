@@ -7,6 +7,7 @@ interpreter costs seconds. The request holds no query label, so no arm can see o
 from __future__ import annotations
 
 import gc
+import hashlib
 import logging
 import multiprocessing
 import os
@@ -16,8 +17,11 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +29,7 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 
+from scff import checkpoints
 from scff.backbones.registry import load_backbone
 from scff.bench.arms import Arm, build
 from scff.memory import PeakMemory
@@ -63,6 +68,7 @@ class ArmResult:
     memory: dict[str, Any] = field(default_factory=dict)
     plan: dict[str, Any] = field(default_factory=dict)
     gate: dict[str, Any] = field(default_factory=dict)
+    checkpoint_sha256: str = ""
 
 
 def run_isolated(request: ArmRequest, time_limit: float | None = None) -> ArmResult:
@@ -119,7 +125,7 @@ def run_arm(request: ArmRequest) -> ArmResult:
                 predict_started = time.perf_counter()
                 proba = _predict(model, request.X_query, request.query_chunk)
                 times.append(time.perf_counter() - predict_started)
-        del weights
+        digest = checkpoints.sha256(Path(weights.path)) if weights is not None else ""
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, MemoryError) or _is_out_of_memory(error):
             return ArmResult("oom", str(error).splitlines()[0])
@@ -136,7 +142,8 @@ def run_arm(request: ArmRequest) -> ArmResult:
         "total": fitted - fit_started + predict,
     }
     memory = {"meter": meter.meter, "start": meter.start, "peak": meter.peak, "added": meter.added}
-    return ArmResult("ok", "", proba, model.classes_, seconds, memory, _plan_facts(model), _gate_facts(model))
+    facts = _plan_facts(model), _gate_facts(model)
+    return ArmResult("ok", "", proba, model.classes_, seconds, memory, *facts, digest)
 
 
 def host_fingerprint(threads: int, device: str) -> dict[str, Any]:
@@ -155,7 +162,20 @@ def host_fingerprint(threads: int, device: str) -> dict[str, Any]:
         "threads": threads,
         "device": torch.cuda.get_device_name() if device == "cuda" and torch.cuda.is_available() else device,
         "packages": packages,
+        "source": source_hash(),
     }
+
+
+@cache
+def source_hash() -> str:
+    """Digest of the package's own code, apart from how it is evaluated and how weights are trained."""
+    root = resources.files("scff")
+    digest = hashlib.sha256()
+    for path in sorted(Path(str(root)).rglob("*.py")):
+        parts = path.relative_to(str(root)).parts
+        if parts[0] not in ("bench", "pretrain", "report", "cli.py", "demo.py"):
+            digest.update("/".join(parts).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _predict(model: Any, X: pd.DataFrame, query_chunk: int) -> npt.NDArray[np.float64]:
