@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scff.bench import stats
 from scff.bench import tables as t
 from scff.bench.paper import printed
-from scff.bench.reports import report, with_paper
+from scff.bench.reports import interval_cell, report, with_paper
 from scff.bench.results import Exclusion, Pair, Pairs, Results, peak_of
 from scff.bench.tables import ReportTable, exclusion_notes
 
@@ -100,10 +99,7 @@ def _scopes(results: Sequence[Results]) -> list[ReportTable]:
                     t.count(float(np.median([value(p) for p in some.complete])), src)
                     for value in (lambda p: p.a.plan["core"], _width)
                 ]
-                cells = [
-                    t.interval(stats.dataset_bootstrap(some.effects(metric)), metric, src)
-                    for metric in ("accuracy", "nll")
-                ]
+                cells = [interval_cell(some, metric) for metric in ("accuracy", "nll")]
                 head = (t.label(r.backbone), t.label(name), t.count(len(some.datasets), src))
                 rows.append((*head, t.count(len(some.complete), src), *kept, *cells))
                 found = printed("equal-memory", r.backbone, key)

@@ -17,6 +17,7 @@ from scff.bench.tables import Cell, ReportTable
 __all__ = ["MAKERS", "make", "report"]
 
 Maker = Callable[..., list[ReportTable]]
+FEWEST_TABLES = 3
 MAKERS: dict[str, Maker] = {}
 """Every kind of report a study can declare."""
 
@@ -125,7 +126,7 @@ def _intervals(
             pairs = r.pairs(a, b, folds)
             excluded += pairs.excluded
             if pairs.complete:
-                cells = [_interval_cell(pairs, metric) for metric in ("accuracy", "nll")]
+                cells = [interval_cell(pairs, metric) for metric in ("accuracy", "nll")]
                 head = (t.label(r.backbone), t.label(f"{a} − {b}"), t.count(len(pairs.datasets), pairs.sources))
                 rows.append((*head, *cells))
                 keys = [paper, r.backbone]
@@ -138,8 +139,13 @@ def _intervals(
     return [with_paper(title, columns, rows, printed_rows, notes + notes_of(excluded))]
 
 
-def _interval_cell(pairs: Pairs, metric: str) -> Cell:
-    return t.interval(stats.dataset_bootstrap(pairs.effects(metric)), metric, pairs.sources)
+def interval_cell(pairs: Pairs, metric: str) -> Cell:
+    """An effect with its interval; without one where resampling so few tables would say nothing."""
+    effects = pairs.effects(metric)
+    if len(effects) < FEWEST_TABLES:
+        cell = t.points if metric == "accuracy" else t.nats
+        return cell(stats.macro_mean(effects), pairs.sources)
+    return t.interval(stats.dataset_bootstrap(effects), metric, pairs.sources)
 
 
 @report("influence")

@@ -10,7 +10,7 @@ from scff.bench import stats
 from scff.bench import tables as t
 from scff.bench.metrics import METRICS
 from scff.bench.paper import printed
-from scff.bench.reports import notes_of, paper_effect, report, with_paper
+from scff.bench.reports import interval_cell, notes_of, paper_effect, report, with_paper
 from scff.bench.results import Exclusion, Pairs, Results, peak_of
 from scff.bench.tables import Cell, ReportTable
 
@@ -95,9 +95,7 @@ def _components(results: Sequence[Results]) -> list[ReportTable]:
             pairs = r.pairs("scff", arm)
             excluded += pairs.excluded
             if pairs.complete:
-                interval = [
-                    t.interval(stats.dataset_bootstrap(pairs.effects(m)), m, pairs.sources) for m in ("accuracy", "nll")
-                ]
+                interval = [interval_cell(pairs, metric) for metric in ("accuracy", "nll")]
                 rows.append(
                     (t.label(r.backbone), t.label(name), t.count(len(pairs.datasets), pairs.sources), *interval)
                 )
