@@ -3,8 +3,9 @@
     python benchmarks/width.py                       # the whole study; hours
     python benchmarks/width.py --columns 512 1024 2048 4096 --repeats 1 --model tabicl-v2
 
-Full-size architectures with seeded random weights: time and memory do not depend on what weights know. Every arm runs in
-a fresh process, arms alternate, and only ratios within one run mean anything. Writes JSON, a Markdown table and a plot.
+Full-size architectures with seeded random weights: time and memory do not depend on what weights know. Every arm runs
+in a fresh process, arms alternate, and only ratios within one run mean anything. Writes JSON, a Markdown table and a
+plot.
 """
 
 from __future__ import annotations
@@ -157,7 +158,8 @@ def row(cell: dict) -> str:
     cpus = [run["cpu"] for run in folded if "cpu" in run]
     spread = f"{min(cpus):.1f}-{max(cpus):.1f}" if cpus else ""
     return (
-        f"| {cell['model']} | {cell['classes']} | {cell['columns']} | {show(mib[0], '{:.0f}')} | {show(mib[1], '{:.0f}')} "
+        f"| {cell['model']} | {cell['classes']} | {cell['columns']} "
+        f"| {show(mib[0], '{:.0f}')} | {show(mib[1], '{:.0f}')} "
         f"| {show(ratio(cell, 'added'), '{:.1f}x')} | {show(middle(native, 'cpu'))} | {show(middle(folded, 'cpu'))} "
         f"| {show(ratio(cell, 'cpu'), '{:.2f}x')} | {show(middle(folded, 'second_cpu'), '{:.2f}')} "
         f"| {show(ratio(cell, 'second_cpu'), '{:.1f}x')} | {spread} |"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
@@ -23,6 +25,7 @@ from scff.memory import parse_bytes
 from scff.plan import FoldPlan, Routing, compile_plan
 from scff.tables import Table, as_table, encode_target
 from scff.tail import TAIL_RULES, TailGate, TailRule
+from scff.wide import open_wide
 
 __all__ = ["FoldedClassifier"]
 
@@ -142,8 +145,9 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_columns)
-            Missing values may be NaN; text, categories and booleans come in a pandas or polars DataFrame.
+        X : array-like, DataFrame, Table or path of shape (n_rows, n_columns)
+            Missing values may be NaN; text, categories and booleans come in a pandas or polars DataFrame. The path of
+            a ``.npy`` or numeric Parquet file, or what `scff.wide.open_wide` makes of it, is read a leaf at a time.
         y : array-like of shape (n_rows,)
 
         Returns
@@ -179,7 +183,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_columns)
+        X : array-like, DataFrame, Table or path of shape (n_rows, n_columns)
             The same columns as at fit.
 
         Returns
@@ -254,7 +258,15 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if reset:
             self.__dict__.pop("_runtime", None)
         try:
-            if hasattr(X, "columns") and hasattr(X, "dtypes"):
+            if isinstance(X, os.PathLike):
+                X = open_wide(X)
+            if isinstance(X, Table):
+                table = X
+                # scikit-learn checks and remembers names and width; it need not see the rows.
+                width = np.empty((0, X.n_columns), dtype=np.float32)
+                heads = width if X.names is None else pd.DataFrame(width, columns=list(X.names))
+                validate_data(self, heads, reset=reset, skip_check_array=True)
+            elif hasattr(X, "columns") and hasattr(X, "dtypes"):
                 table = as_table(X)
                 validate_data(self, X, reset=reset, skip_check_array=True)
                 if table.n_rows == 0:
@@ -262,9 +274,8 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 if not reset:
                     table = table.like(self._support)
             else:
-                values = validate_data(
-                    self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"
-                )
+                # `as_table` looks for infinity itself: no need to go over the table twice.
+                values = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
                 table = as_table(values)
         except DataError:
             raise
