@@ -7,19 +7,34 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check -q
 DEPS   := pyproject.toml constraints.txt
 
-.PHONY: demo test lint types clean
+.PHONY: demo test lint types docs integrations clean
 
 demo: $(VENV)/.base
 	$(BIN)/scff demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
 types: $(VENV)/.lint $(VENV)/.test
 	$(BIN)/mypy
+
+# Warnings are errors, and the gallery runs on the way.
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+# AutoGluon, TabArena and MLflow hold other packages back, so they get an environment of their own.
+integrations: .venv-integrations/.done
+	.venv-integrations/bin/python -m pytest -p no:cacheprovider tests/test_integrations.py $(ARGS)
+
+.venv-integrations/.done: pyproject.toml
+	test -x .venv-integrations/bin/python || $(PYTHON) -m venv .venv-integrations
+	.venv-integrations/bin/pip install -q "$$(grep '^torch==' constraints.txt)"
+	.venv-integrations/bin/pip install -q -e . tabarena autogluon.tabular mlflow-skinny sqlalchemy alembic pytest matplotlib
+	touch $@
 
 # torch comes first and by its pinned version: that is the CPU build, and nothing later replaces it.
 $(VENV)/.base: $(DEPS)
@@ -32,9 +47,21 @@ $(VENV)/.test: $(VENV)/.base
 	$(PIP) install -c constraints.txt -e '.[test]'
 	touch $@
 
+$(VENV)/.docs: $(VENV)/.base
+	$(PIP) install -c constraints.txt -e '.[docs]'
+	touch $@
+
 $(VENV)/.lint: $(VENV)/.base
 	$(PIP) install -c constraints.txt -e '.[lint]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-integrations docs/_build docs/gallery docs/api/generated build dist .pytest_cache .mypy_cache .ruff_cache
+
+# The released package shares its import name with today's tabpfn: an environment of its own.
+.PHONY: parity-tabpfn-v1
+parity-tabpfn-v1:
+	test -x build/env-tabpfn-v1/bin/python || $(PYTHON) -m venv build/env-tabpfn-v1
+	build/env-tabpfn-v1/bin/pip install -q "$$(grep '^torch==' constraints.txt)"
+	build/env-tabpfn-v1/bin/pip install -q -e . tabpfn==0.1.11 'scikit-learn==1.7.2'
+	build/env-tabpfn-v1/bin/python benchmarks/tabpfn_v1_parity.py

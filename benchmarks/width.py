@@ -4,8 +4,7 @@
     python benchmarks/width.py --columns 512 1024 2048 4096 --repeats 1 --model tabicl-v2
 
 Full-size architectures with seeded random weights: time and memory do not depend on what weights know. Every arm runs
-in a fresh process, arms alternate, and only ratios within one run mean anything. Writes JSON, a Markdown table and a
-plot.
+in a fresh process, arms alternate, and only ratios within one run mean anything. Writes JSON, a table and a plot.
 """
 
 from __future__ import annotations

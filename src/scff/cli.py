@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import warnings
 from dataclasses import asdict
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -16,7 +18,7 @@ from rich.status import Status
 from rich.table import Table as RichTable
 
 from scff import __version__
-from scff.errors import SCFFError
+from scff.errors import DataError, SCFFError
 
 if TYPE_CHECKING:
     from scff.plan import FoldPlan
@@ -51,6 +53,13 @@ class Method(StrEnum):
     raw_core = "raw-core"
     bounded_core = "bounded-core"
     mass_huber = "mass-huber"
+
+
+class Engine(StrEnum):
+    """Where the work is done."""
+
+    local = "local"
+    ray = "ray"
 
 
 @app.command()
@@ -117,21 +126,25 @@ def predict(
     table: TablePath,
     output: Annotated[Path, typer.Option("--output", "-o", help="CSV, TSV or Parquet file to write.")],
     proba: Annotated[bool, typer.Option(help="Also write one probability column per class.")] = True,
+    engine: Annotated[Engine, typer.Option(help="ray scores the files of a directory on a cluster.")] = Engine.local,
     as_json: Json = False,
 ) -> None:
-    """Predict the rows of a table."""
+    """Predict the rows of a table, or of a directory of Parquet files in the order of their names."""
     import pandas as pd
 
-    from scff.files import load_model, read_columns, write_table
+    from scff.files import load_model, write_table
+    from scff.scoring import parts_of, score_table
 
     clf = load_model(model)
-    names = [str(name) for name in clf.feature_names_in_]
     clf.verbose = _wants_bars(as_json)
-    P = clf.predict_proba(read_columns(table, names, clf._support.is_numeric))
-    out = pd.DataFrame({"prediction": clf.classes_[P.argmax(axis=1)]})
-    if proba:
-        for k, label in enumerate(clf.classes_):
-            out[f"p_{label}"] = P[:, k]
+    parts = parts_of(table)
+    if engine is Engine.ray:
+        from scff.cluster import score_parts
+
+        scored = list(score_parts(clf, parts, proba))
+    else:
+        scored = [score_table(clf, part, proba) for part in parts]
+    out = pd.concat(scored, ignore_index=True)
     write_table(out, output)
     if as_json:
         return _print_json({"output": str(output), "rows": len(out), "classes": [_plain(c) for c in clf.classes_]})
@@ -205,17 +218,34 @@ def demo(backbone: Backbone = "auto", as_json: Json = False) -> None:
     return None
 
 
-def _passed_on(name: str, summary: str, module: str) -> None:
-    """Mount a sub-application without importing it before it is asked for."""
+@app.command()
+def report(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="File written by `scff fit`.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")],
+    test: Annotated[Path | None, typer.Option(help="Labelled table held back from fit: shows how good it is.")] = None,
+    target: Annotated[str | None, typer.Option("--target", "-t", help="Label column of the test table.")] = None,
+) -> None:
+    """Write one HTML page that shows what a model used, decided and cost."""
+    from scff.files import load_model, read_table
+    from scff.report import write_report
 
-    @app.command(name, help=summary, add_help_option=False, context_settings=_ANY)
+    if (test is None) != (target is None):
+        raise DataError("--test and --target go together: a labelled table and the name of its label column.")
+    frame = None if test is None else read_table(test)
+    write_report(load_model(model), output, test=frame, target=target)
+    _out.print(f"report written to {output}")
+
+
+def _mount(name: str, summary: str, module: str) -> None:
+    """Mount a sub-application without importing it before it is asked for: `scff --help` should not wait for torch."""
+    anything = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+    @app.command(name, help=summary, add_help_option=False, context_settings=anything)
     def command(context: typer.Context) -> None:
-        from importlib import import_module
-
-        import_module(module).app(context.args, prog_name=f"scff {name}", standalone_mode=False)
+        import_module(module).app(context.args, prog_name=f"scff {name}")
 
 
-_ANY = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+_mount("backbones", "List backbones; fetch, verify or locate their weights.", "scff.backbones.cli")
 
 
 @app.callback(invoke_without_command=True)
@@ -232,6 +262,8 @@ def main() -> NoReturn:
     """Run the command line; errors of use are one sentence and exit code 2."""
     # Hints meant for Python users would stand between a command and its output; the choices are printed anyway.
     warnings.filterwarnings("ignore", message='backbone="auto"')
+    # The hub client reports every retry; what became of it is said in one sentence.
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
         app()
     except SCFFError as error:

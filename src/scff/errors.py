@@ -12,6 +12,7 @@ __all__ = [
     "CheckpointMissing",
     "DataError",
     "MemoryBudgetError",
+    "MissingDependency",
     "ModelFileError",
     "SCFFError",
 ]
@@ -43,6 +44,10 @@ class CheckpointMissing(CheckpointError, FileNotFoundError):
 
 class MemoryBudgetError(SCFFError, MemoryError):
     """Even the smallest blocks would not fit into ``memory_limit``."""
+
+
+class MissingDependency(SCFFError, ImportError):
+    """An optional package is not installed; the message says which extra brings it."""
 
 
 class ModelFileError(SCFFError, ValueError):

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
-import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from scff.backbones.base import RowBackbone
 from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone, reload_backbone
 from scff.caches import CacheMode
 from scff.errors import BackboneError, DataError
+from scff.estimator_base import FoldedEstimator
 from scff.folding import Compiled, FoldOptions
-from scff.members import METHODS, Method, compile_members
-from scff.memory import parse_bytes
+from scff.members import ENGINES, METHODS, EngineName, Method, compile_members
+from scff.memory import PeakMemory, parse_bytes
 from scff.plan import FoldPlan, Routing, compile_plan
-from scff.tables import Table, as_table, encode_target
+from scff.tables import Table, encode_target
 from scff.tail import TAIL_RULES, TailGate, TailRule
-from scff.wide import open_wide
+from scff.token_folding import refuse_row_folding
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from scff.report import Report
 
 __all__ = ["FoldedClassifier"]
 
 
-class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     """A frozen tabular foundation model that reads tables of any width.
 
     `fit` ranks the columns on the labelled rows, folds them into leaves, encodes the leaves, decides whether the weaker
@@ -59,7 +62,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     device : str, default="auto"
         ``"auto"`` is CUDA where there is one, otherwise the CPU.
     cache : bool or "disk", default=True
-        Keep what the support taught each leaf, so that `predict` does not encode it again: True up to 32 MiB in memory
+        Keep what the support taught each leaf, so that `predict` does not encode it again: True up to 16 MiB in memory
         and the rest in a temporary file, "disk" all in the file, False not at all.
     random_state : int, default=0
         Seed of random routing and of ensemble views.
@@ -68,11 +71,14 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     routing : {"anova", "random"}, default="anova"
         ``"random"`` is the paper's control: a Core of the same size, drawn at random.
     leaf_batch : int or "auto", default="auto"
-        Leaves encoded together; "auto" is 1 on a CPU and 8 on an accelerator.
+        Leaves encoded together; "auto" is 1 on a CPU and as many as fit into half of an accelerator's free memory.
     query_chunk : int or "auto", default="auto"
-        Query rows encoded together; "auto" is 256 on a CPU and 1024 on an accelerator.
+        Query rows encoded together; "auto" is 256 on a CPU and 1024 on an accelerator, fewer when its memory runs out.
     encode_unused_tail : bool, default=False
         Encode the Tail even where it cannot be let in, as the paper literally does; for audits.
+    engine : {"local", "ray"}, default="local"
+        ``"ray"`` encodes leaves on a Ray cluster: the one that is running or that ``RAY_ADDRESS`` names, otherwise one
+        on this machine. It needs ``pip install 'scff[ray]'`` and runs on CPUs.
 
     Attributes
     ----------
@@ -92,6 +98,8 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Only where the table had column names.
     seconds_ : dict of str to float
         Wall time of loading, planning and compiling.
+    peak_bytes_ : dict of str to int
+        Memory that loading added at its peak, and planning and compiling together; on the device that was used.
 
     Examples
     --------
@@ -123,6 +131,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         leaf_batch: int | Literal["auto"] = "auto",
         query_chunk: int | Literal["auto"] = "auto",
         encode_unused_tail: bool = False,
+        engine: EngineName = "local",
     ) -> None:
         self.backbone = backbone
         self.method = method
@@ -139,6 +148,7 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.leaf_batch = leaf_batch
         self.query_chunk = query_chunk
         self.encode_unused_tail = encode_unused_tail
+        self.engine = engine
 
     def fit(self, X: Any, y: Any) -> FoldedClassifier:
         """Compile a labelled support table.
@@ -158,23 +168,27 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         support = self._validate(X, reset=True)
         codes, self.classes_ = self._validate_target(y, support)
         started = time.perf_counter()
-        backbone = load_backbone(choose_auto() if self.backbone == "auto" else self.backbone, self._device())
+        with PeakMemory(self._device()) as loading:
+            backbone = load_backbone(choose_auto() if self.backbone == "auto" else self.backbone, self._device())
         limits = backbone.spec.limits
         if limits.classes is not None and len(self.classes_) > limits.classes:
             raise BackboneError(
                 f"{backbone.spec.name} knows at most {limits.classes} classes and the target has "
                 f"{len(self.classes_)}; choose a TabICL backbone, which has a hierarchy for more."
             )
+        refuse_row_folding(backbone.spec, self.method)
         self.backbone_ = backbone.spec.name
         self.checkpoint_ = CheckpointRef.of(backbone)
         loaded = time.perf_counter()
         self.plan_: FoldPlan | None = None
         self._support, self._codes, self._rule = support, codes, rule
         self.gates_: list[TailGate | None] = []
-        planned = self._compile(backbone, None)
+        with PeakMemory(backbone.device) as compiling:
+            planned = self._compile(backbone, None)
         self.gates_ = [member.gate for member in self._runtime[1]]
         self.gate_ = self.gates_[0]
         done = time.perf_counter()
+        self.peak_bytes_ = {"load": loading.added, "compile": compiling.added}
         self.seconds_ = {"load": loaded - started, "plan": planned - loaded, "compile": done - planned}
         return self
 
@@ -203,6 +217,46 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         proba = self.predict_proba(X)
         out: npt.NDArray[Any] = self.classes_[proba.argmax(axis=1)]
         return out
+
+    def column_evidence(self) -> pd.DataFrame:
+        """What each column brought: its own evidence, its leaf, and what the leaf is worth on the support.
+
+        Returns
+        -------
+        DataFrame
+            One row per column, strongest first; `scff.report.column_evidence` says what each field means.
+        """
+        from scff.report import column_evidence
+
+        return column_evidence(self)
+
+    def report(self, X_test: Any = None, y_test: Any = None, *, title: str | None = None) -> Report:
+        """What this model did and why, as one HTML page.
+
+        Parameters
+        ----------
+        X_test : array-like or DataFrame, optional
+            Rows held back from `fit`; without them the report says nothing about quality.
+        y_test : array-like or str, optional
+            Their labels, or the name of the label column of ``X_test``.
+        title : str, optional
+            Heading of the page.
+
+        Returns
+        -------
+        Report
+            Shows itself in a notebook; ``report.save("report.html")`` writes one self-contained file.
+        """
+        from scff.report import make_report
+
+        return make_report(self, test=X_test, target=y_test, title=title)
+
+    def _members(self) -> list[Compiled]:
+        """The compiled views, compiled again if this model was read from a file."""
+        check_is_fitted(self)
+        if getattr(self, "_runtime", None) is None:
+            self._compile(reload_backbone(self.checkpoint_, self._device()), self.gates_)
+        return self._runtime[1]
 
     def _compile(self, backbone: RowBackbone, gates: list[TailGate | None] | None) -> float:
         """Compile every view into `_runtime`; returns when the plan was ready."""
@@ -234,7 +288,9 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         limit = None if self.memory_limit is None else parse_bytes(self.memory_limit)
         rule = self._rule if self.method == "scff" else None
-        members = compile_members(views, self.plan_, self._codes, self.method, rule, gates, self.cache, options, limit)
+        members = compile_members(
+            views, self.plan_, self._codes, self.method, rule, gates, self.cache, options, limit, self.engine
+        )
         self._runtime: tuple[RowBackbone, list[Compiled]] = (backbone, members)
         return planned
 
@@ -243,6 +299,8 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise DataError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}.")
         if self.cache not in (True, False, "disk"):
             raise DataError(f'cache must be True, False or "disk", not {self.cache!r}.')
+        if self.engine not in ENGINES:
+            raise DataError(f"engine must be one of {', '.join(ENGINES)}, not {self.engine!r}.")
         if self.n_estimators < 1:
             raise DataError(f"n_estimators must be at least 1, not {self.n_estimators}.")
         if isinstance(self.tail, TailRule):
@@ -253,39 +311,6 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             known = ", ".join(["off", *TAIL_RULES])
             raise DataError(f"tail must be a TailRule or one of {known}, not {self.tail!r}.")
         return TAIL_RULES[self.tail]
-
-    def _validate(self, X: Any, *, reset: bool) -> Table:
-        if reset:
-            self.__dict__.pop("_runtime", None)
-        try:
-            if isinstance(X, os.PathLike):
-                X = open_wide(X)
-            if isinstance(X, Table):
-                table = X
-                # scikit-learn checks and remembers names and width; it need not see the rows.
-                width = np.empty((0, X.n_columns), dtype=np.float32)
-                heads = width if X.names is None else pd.DataFrame(width, columns=list(X.names))
-                validate_data(self, heads, reset=reset, skip_check_array=True)
-            elif hasattr(X, "columns") and hasattr(X, "dtypes"):
-                table = as_table(X)
-                validate_data(self, X, reset=reset, skip_check_array=True)
-                if table.n_rows == 0:
-                    raise DataError("The table has no rows; 0 sample(s) cannot be used.")
-                if not reset:
-                    table = table.like(self._support)
-            else:
-                # `as_table` looks for infinity itself: no need to go over the table twice.
-                values = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
-                table = as_table(values)
-        except DataError:
-            raise
-        except ValueError as error:
-            raise DataError(str(error)) from error
-        if not reset and table.is_numeric != self._support.is_numeric:
-            raise DataError(
-                "This model was fitted on a DataFrame with text or categories; pass the same columns again."
-            )
-        return table
 
     def _validate_target(self, y: Any, support: Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
         if y is None:
@@ -301,21 +326,3 @@ class FoldedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(classes) < 2:
             raise DataError(f"The target has one class ({classes[0]!r}); a classifier needs rows of at least two.")
         return codes, classes
-
-    def _device(self) -> torch.device:
-        if self.device == "auto":
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        return torch.device(self.device)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Neither weights nor caches: the first are referenced by digest, the second are rebuilt on first use.
-        state = dict(super().__getstate__())
-        state.pop("_runtime", None)
-        return state
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        return tags

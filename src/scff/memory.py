@@ -6,12 +6,16 @@ change when memory is used, never what is computed: no row and no column is ever
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import os
 import re
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import ClassVar
 
 import torch
 
@@ -148,6 +152,7 @@ class PeakMemory:
 
     On Linux the kernel's own high-water mark is reset on entry, exact and free of cost; elsewhere the resident size is
     sampled. On a CUDA device the allocator's peak is read. Figures of different meters must not be compared.
+    Blocks may be nested: the peak of an inner one counts for the outer ones too.
 
     Parameters
     ----------
@@ -172,13 +177,14 @@ class PeakMemory:
 
     _STATUS = Path("/proc/self/status")
     _RESET = Path("/proc/self/clear_refs")
+    _open: ClassVar[list[PeakMemory]] = []
 
     def __init__(self, device: torch.device | None = None) -> None:
         self._device = device
         if device is not None and device.type == "cuda":
             self.meter = "cuda"
         else:
-            self.meter = "linux-hwm" if self._RESET.exists() else "sampler"
+            self.meter = "linux-hwm" if os.access(self._RESET, os.W_OK) else "sampler"
         self.start = self.peak = 0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -189,10 +195,15 @@ class PeakMemory:
         return self.peak - self.start
 
     def __enter__(self) -> PeakMemory:
+        self.peak = 0
+        for outer in self._open:  # what they have seen so far is lost with the reset
+            outer._note()
+        self._open.append(self)
         if self.meter == "cuda":
             torch.cuda.reset_peak_memory_stats(self._device)
             self.start = torch.cuda.memory_allocated(self._device)
         elif self.meter == "linux-hwm":
+            _return_freed()
             self._RESET.write_text("5")  # 5 resets the high-water mark to the present resident size
             self.start = self._read("VmRSS")
         else:
@@ -204,13 +215,18 @@ class PeakMemory:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.meter == "cuda":
-            self.peak = torch.cuda.max_memory_allocated(self._device)
-        elif self.meter == "linux-hwm":
-            self.peak = self._read("VmHWM")
-        elif self._thread is not None:
+        for meter in self._open:
+            meter._note()
+        self._open.remove(self)
+        if self._thread is not None:
             self._stop.set()
             self._thread.join()
+
+    def _note(self) -> None:
+        if self.meter == "cuda":
+            self.peak = max(self.peak, torch.cuda.max_memory_allocated(self._device))
+        elif self.meter == "linux-hwm":
+            self.peak = max(self.peak, self._read("VmHWM"))
 
     def _read(self, field: str) -> int:
         for line in self._STATUS.read_text().splitlines():
@@ -231,3 +247,9 @@ class PeakMemory:
         # Without /proc there is no cheap reading of the present size; the process's maximum is the next best.
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _return_freed() -> None:
+    """Give freed heap back to the system, so that a block that reuses it is not measured as free of cost."""
+    with contextlib.suppress(OSError, AttributeError):  # a C library other than glibc
+        ctypes.CDLL("libc.so.6").malloc_trim(0)

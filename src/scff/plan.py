@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from scipy import stats
 
 from scff.errors import DataError
 from scff.scores import anova, linear
+
+if TYPE_CHECKING:
+    from scff.display import PlanDisplay
 
 __all__ = ["FoldPlan", "compile_plan", "deal"]
 
@@ -136,6 +139,30 @@ class FoldPlan:
             f"FoldPlan({self.n_columns} columns: {stratum('Core', self.core, self.core_leaves)}, "
             f"{stratum('Tail', self.tail, self.tail_leaves)})"
         )
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> PlanDisplay:
+        """Draw the ranked evidence of the columns and the Core cut.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        **kwargs
+            Passed to matplotlib's ``plot``.
+
+        Returns
+        -------
+        PlanDisplay
+            With the axes in ``ax_`` and the figure in ``figure_``.
+        """
+        from scff.display import PlanDisplay
+
+        return PlanDisplay(self).plot(ax, **kwargs)
+
+    def _repr_html_(self) -> str:
+        from scff.display import plan_html
+
+        return plan_html(self)
 
     def to_json(self) -> str:
         """Serialise; `from_json` gives back an equal plan."""

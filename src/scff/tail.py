@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,9 @@ from scff.evidence import (
     softmax,
     square_distances,
 )
+
+if TYPE_CHECKING:
+    from scff.display import GateDisplay
 
 __all__ = ["TAIL_RULES", "Candidate", "TailGate", "TailRule", "gate", "refuse"]
 
@@ -205,10 +208,47 @@ class TailGate:
             v = self._map.prototype(v, None)
         return (self.alpha * self._map.norm) * v
 
+    def refit(self, c_S: Any, t_S: Any, y: Any) -> FloatArray:
+        """``alpha * v`` for support rows with other messages: same candidate and alpha, all else learned anew.
+
+        For questions of the kind "what if this leaf were not there"; `update` is what queries get.
+        """
+        c_S, t_S = as_float(c_S), as_float(t_S)
+        if self.accepted is None:
+            return np.zeros_like(c_S)
+        b, r, rho = _residual(c_S, t_S, self.rule)
+        y = np.unique(np.asarray(y), return_inverse=True)[1].reshape(-1)
+        found = _propose(self.accepted, r, b, c_S.mean(axis=0), t_S.mean(axis=0), rho, y)
+        return np.zeros_like(c_S) if found is None else self.alpha * found[0]
+
     def __repr__(self) -> str:
         if self.accepted is None:
             return f"TailGate(Core only: {self.reason})"
         return f"TailGate({self.accepted} update accepted, alpha={self.alpha:.3f})"
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> GateDisplay:
+        """Draw by how much each candidate passed or failed each check.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        **kwargs
+            Passed to matplotlib's ``barh``.
+
+        Returns
+        -------
+        GateDisplay
+            With the axes in ``ax_`` and the figure in ``figure_``.
+        """
+        from scff.display import GateDisplay
+
+        return GateDisplay(self).plot(ax, **kwargs)
+
+    def _repr_html_(self) -> str:
+        from scff.display import gate_html
+
+        return gate_html(self)
 
 
 def gate(c_S: Any, t_S: Any, y: Any, *, n_tail_leaves: int, rule: TailRule | None = None) -> TailGate:
@@ -257,11 +297,7 @@ def gate(c_S: Any, t_S: Any, y: Any, *, n_tail_leaves: int, rule: TailRule | Non
     def core(reason: str, **found: Any) -> TailGate:
         return TailGate(0.0, None, reason, n_tail_leaves=n_tail_leaves, rule=rule, **found)
 
-    b = c_S - c_S.mean(axis=0)
-    u = t_S - t_S.mean(axis=0)
-    energy = float(np.vdot(b, b))
-    rho = float(np.vdot(u, b)) / energy if rule.project and energy > rounding_energy(b, c_S) else 0.0
-    r = u - rho * b
+    b, r, rho = _residual(c_S, t_S, rule)
     if np.vdot(r, r) <= rounding_energy(r, t_S):
         return core("the Tail repeats the Core", rho=rho)
 
@@ -302,6 +338,15 @@ def refuse(y: Any, *, n_tail_leaves: int, rule: TailRule) -> TailGate | None:
     else:
         return None
     return TailGate(0.0, None, reason, n_tail_leaves=n_tail_leaves, rule=rule)
+
+
+def _residual(c_S: FloatArray, t_S: FloatArray, rule: TailRule) -> tuple[FloatArray, FloatArray, float]:
+    """The centred Core, what of the centred Tail is not aligned with it, and the coefficient of the aligned part."""
+    b = c_S - c_S.mean(axis=0)
+    u = t_S - t_S.mean(axis=0)
+    energy = float(np.vdot(b, b))
+    rho = float(np.vdot(u, b)) / energy if rule.project and energy > rounding_energy(b, c_S) else 0.0
+    return b, u - rho * b, rho
 
 
 def _propose(

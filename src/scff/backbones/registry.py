@@ -13,7 +13,7 @@ import weakref
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -33,6 +33,8 @@ __all__ = [
 ]
 
 logger = logging.getLogger(__name__)
+
+Task = Literal["classification", "regression"]
 
 AUTO_ORDER = ("tabicl-v2", "tabpfn-v1", "nano")
 """What ``backbone="auto"`` tries, best first; only files already on this machine."""
@@ -84,10 +86,11 @@ def specs() -> dict[str, BackboneSpec]:
     global _discovered
     if not _discovered:
         _discovered = True
-        from scff.backbones import tabicl_files
+        from scff.backbones import tabicl_files, tabicl_regression, tabpfn_files, tabpfn_v1
 
-        for spec in tabicl_files.SPECS:
-            register(spec)
+        for family in (tabicl_files, tabpfn_v1, tabpfn_files, tabicl_regression):
+            for spec in family.SPECS:
+                register(spec)
         for point in entry_points(group="scff.backbones"):
             try:
                 loaded = point.load()
@@ -134,20 +137,27 @@ def choose_auto() -> str:
     raise CheckpointMissing('No backbone has weights on this machine, not even "nano": reinstall scff.')
 
 
-def load_backbone(backbone: str | os.PathLike[str], device: torch.device) -> RowBackbone:
+def load_backbone(backbone: str | os.PathLike[str], device: torch.device, task: Task = "classification") -> RowBackbone:
     """Load a backbone by name, or from the path of a checkpoint.
 
     A checkpoint is loaded once per process and device and shared: frozen weights have no state.
+    For regression the name of a classifier stands for the regressor of its family.
     """
     name = os.fspath(backbone)
+    if task == "regression" and f"{name}-regressor" in specs():
+        name = f"{name}-regressor"
     path = Path(name)
     if name in specs():
         spec = get_spec(name)
         path = checkpoints.obtain(spec)
     elif path.suffix or len(path.parts) > 1 or path.exists():
-        spec = _recognise(path)
+        spec = _recognise(path, task)
     else:
         spec = get_spec(name)
+    if spec.task != task:
+        kind = "FoldedClassifier" if spec.task == "classification" else "FoldedRegressor"
+        able = ", ".join(s.name for s in specs().values() if s.task == task)
+        raise BackboneError(f"{spec.name!r} is for {kind}; for {task} there are {able}.")
     key = (spec.name, checkpoints.sha256(path), str(device))
     loaded: Any = _LOADED.get(key)
     if loaded is None:
@@ -156,7 +166,7 @@ def load_backbone(backbone: str | os.PathLike[str], device: torch.device) -> Row
     return loaded  # type: ignore[no-any-return]
 
 
-def reload_backbone(ref: CheckpointRef, device: torch.device) -> RowBackbone:
+def reload_backbone(ref: CheckpointRef, device: torch.device, task: Task = "classification") -> RowBackbone:
     """Load the weights a saved model was fitted with, from wherever they are now.
 
     Raises
@@ -171,7 +181,7 @@ def reload_backbone(ref: CheckpointRef, device: torch.device) -> RowBackbone:
         places.insert(0, (found[0], ref.backbone))
     for path, name in places:
         if path.is_file() and checkpoints.sha256(path) == ref.sha256:
-            return load_backbone(name, device)
+            return load_backbone(name, device, task)
     if any(path.is_file() for path, _ in places):
         raise CheckpointError(
             f"The weights of {ref.backbone!r} on this machine are not those this model was fitted with "
@@ -183,10 +193,11 @@ def reload_backbone(ref: CheckpointRef, device: torch.device) -> RowBackbone:
     )
 
 
-def _recognise(path: Path) -> BackboneSpec:
+def _recognise(path: Path, task: Task) -> BackboneSpec:
     if not path.is_file():
         raise CheckpointMissing(f"There is no checkpoint at {path}; check the path given as backbone.")
-    for spec in specs().values():
+    # Those of the task first: one file may hold both.
+    for spec in sorted(specs().values(), key=lambda spec: spec.task != task):
         if spec.recognises is not None and spec.recognises(path):
             return spec
     raise CheckpointError(f"{path} is not in the layout of any known backbone ({', '.join(specs())}).")

@@ -27,6 +27,7 @@ from tabicl._sklearn.preprocessing import EnsembleGenerator, PreprocessingPipeli
 
 from scff.backbones.base import BackboneSpec, IntArray, LeafCache
 from scff.backbones.tabicl_encoder import LeafEncoder, pack, unpack
+from scff.devices import to_device
 from scff.memory import Footprint
 from scff.tables import Table
 
@@ -254,7 +255,7 @@ class TabICLView:
         return _LeafPreprocessing(where, imputer, pipeline), transformed
 
     def _tensor(self, blocks: Sequence[npt.NDArray[np.floating]]) -> torch.Tensor:
-        return torch.from_numpy(np.stack(blocks)).float().to(self._device)
+        return to_device(torch.from_numpy(np.stack(blocks)).float(), self._device)
 
     def _unshuffle(self, logits_QK: torch.Tensor) -> torch.Tensor:
         return logits_QK[:, torch.from_numpy(self._member.class_shuffle).to(logits_QK.device)]

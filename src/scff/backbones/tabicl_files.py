@@ -17,7 +17,7 @@ from scff.backbones.tabicl import TabICLBackbone
 from scff.errors import BackboneError, CheckpointError
 from scff.tables import Table
 
-__all__ = ["SPECS", "read"]
+__all__ = ["SPECS", "has_layout", "read"]
 
 _REPO = "jingang/TabICL"
 _REQUIRES = "tabicl>=2.1,<3"
@@ -43,7 +43,7 @@ def read(path: Path) -> TabICL:
         If the file is not in TabICL's layout or its weights do not fit its configuration.
     """
     payload = checkpoints.load_torch(path)
-    if not _has_layout(payload):
+    if not has_layout(payload):
         raise CheckpointError(f"{path} is not a TabICL checkpoint: it lacks `config` or a TabICL `state_dict`.")
     config = dict(payload["config"])
     if "col_target_aware" not in config and "col_embedder.y_encoder.weight" not in payload["state_dict"]:
@@ -69,7 +69,8 @@ def _load(path: Path, device: torch.device, *, name: str) -> TabICLBackbone:
     return backbone
 
 
-def _has_layout(payload: Any) -> bool:
+def has_layout(payload: Any) -> bool:
+    """Whether a checkpoint is in TabICL's layout."""
     return (
         isinstance(payload, dict)
         and isinstance(payload.get("config"), dict)
@@ -79,7 +80,10 @@ def _has_layout(payload: Any) -> bool:
 
 
 def _recognises(path: Path) -> bool:
-    return path.suffix != ".safetensors" and _has_layout(checkpoints.load_torch(path))
+    if path.suffix == ".safetensors":
+        return False
+    payload = checkpoints.load_torch(path)
+    return has_layout(payload) and payload["config"].get("max_classes") != 0
 
 
 def _probe(backbone: TabICLBackbone) -> None:

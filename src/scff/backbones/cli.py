@@ -1,0 +1,77 @@
+"""``scff backbones``: which models there are, where their weights are, and how to get them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from scff.backbones import listing
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="List backbones; fetch, verify or locate their weights.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_out = Console(highlight=False)
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Name = Annotated[str, typer.Argument(help="Name of a backbone.")]
+
+
+@app.callback(invoke_without_command=True)
+def list_backbones(context: typer.Context, as_json: Json = False) -> None:
+    """List every backbone: what it is, its licences and limits, and where its weights are."""
+    if context.invoked_subcommand is not None:
+        return
+    rows = listing.listing()
+    if as_json:
+        sys.stdout.write(json.dumps([asdict(row) for row in rows], default=str) + "\n")
+        return
+    grid = Table(
+        "name", "kind", "for", "licence of code / weights", "leaf", "classes", "weights", "get it with", box=None
+    )
+    for row in rows:
+        grid.add_row(
+            row.name,
+            row.kind,
+            "classes" if row.task == "classification" else "numbers",
+            f"{row.code_licence} / {row.weights_licence}",
+            "any" if row.leaf_width is None else str(row.leaf_width),
+            "any" if row.classes is None else str(row.classes),
+            row.where,
+            escape(row.command),
+        )
+    _out.print(grid)
+
+
+@app.command()
+def fetch(name: Name) -> None:
+    """Download the weights of a backbone and check them."""
+    _out.print(str(listing.fetch(name, progress=sys.stderr.isatty())), soft_wrap=True)
+
+
+@app.command()
+def verify(name: Annotated[str | None, typer.Argument(help="One backbone; all by default.")] = None) -> None:
+    """Compare weights on this machine with their pinned digests; exit code 1 if any differs."""
+    results = listing.verify(name)
+    for result in results:
+        verdict = {True: "ok", False: "DIFFERS", None: "nothing pinned"}[result.ok]
+        _out.print(f"{result.name:<22}{verdict:<16}{result.sha256[:12]}  {result.path}", soft_wrap=True)
+    if any(result.ok is False for result in results):
+        raise typer.Exit(1)
+
+
+@app.command()
+def path(name: Name) -> None:
+    """Print where the weights of a backbone are."""
+    _out.print(str(listing.path(name)), soft_wrap=True)

@@ -1,0 +1,76 @@
+"""What the estimators share: reading tables, devices, and what a saved model leaves behind."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from scff.errors import DataError
+from scff.tables import Table, as_table
+from scff.wide import open_wide
+
+__all__ = ["FoldedEstimator"]
+
+
+class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
+    """Base of `FoldedClassifier` and `FoldedRegressor`."""
+
+    device: str
+    _support: Table
+
+    def _validate(self, X: Any, *, reset: bool) -> Table:
+        if reset:
+            self.__dict__.pop("_runtime", None)
+        try:
+            if isinstance(X, os.PathLike):
+                X = open_wide(X)
+            if isinstance(X, Table):
+                table = X
+                # scikit-learn checks and remembers names and width; it need not see the rows.
+                width = np.empty((0, X.n_columns), dtype=np.float32)
+                heads = width if X.names is None else pd.DataFrame(width, columns=list(X.names))
+                validate_data(self, heads, reset=reset, skip_check_array=True)
+            elif hasattr(X, "columns") and hasattr(X, "dtypes"):
+                table = as_table(X)
+                validate_data(self, X, reset=reset, skip_check_array=True)
+            else:
+                # `as_table` looks for infinity itself: no need to go over the table twice.
+                values = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
+                table = as_table(values)
+        except DataError:
+            raise
+        except ValueError as error:
+            raise DataError(str(error)) from error
+        if table.n_rows == 0:
+            raise DataError("The table has no rows; 0 sample(s) cannot be used.")
+        if not reset:
+            table = table.like(self._support)
+        if not reset and table.is_numeric != self._support.is_numeric:
+            raise DataError(
+                "This model was fitted on a DataFrame with text or categories; pass the same columns again."
+            )
+        return table
+
+    def _device(self) -> torch.device:
+        if self.device == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return torch.device(self.device)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Neither weights nor caches: the first are referenced by digest, the second are rebuilt on first use.
+        state = dict(super().__getstate__())
+        state.pop("_runtime", None)
+        return state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import accuracy_score, confusion_matrix, log_loss, roc_auc_score
+
+import report_models
+from scff import FoldedClassifier
+from scff.errors import DataError
+from scff.report import Report, make_report, write_report
+from scff.report.columns import EFFECT
+from scff.report.quality import assess
+from scff.report.svg import significant
+from test_display import assert_balanced
+
+QUESTIONS = [
+    "How good is it?",
+    "What was used?",
+    "How were the columns folded?",
+    "Was the Tail let in",
+    "What did it cost?",
+]
+
+
+def payload(html):
+    return json.loads(re.search(r'<script type="application/json" id="columns">(.*?)</script>', html, re.S)[1])
+
+
+def value(html, key):
+    return re.search(rf"""data-value=["']{key}["']>([^<]*)<""", html)[1]
+
+
+def madeline(data_dir):
+    table = pd.read_parquet(data_dir / "madeline.parquet").sample(500, random_state=0)
+    target = table.columns[-1]
+    X, y = table.drop(columns=target), table[target].to_numpy()
+    model = FoldedClassifier(backbone="nano").fit(X.iloc[:250], y[:250])
+    return report_models.Fitted(model, X.iloc[250:], y[250:])
+
+
+@pytest.fixture(params=["breast cancer, 495 columns", "madeline", "digits, 10 classes"])
+def fitted(request):
+    if request.param == "madeline":
+        return madeline(request.getfixturevalue("data_dir"))
+    return report_models.breast_cancer() if request.param.startswith("breast") else report_models.digits()
+
+
+def test_the_page_answers_every_question_in_order(fitted):
+    model = fitted.model
+    report = model.report(fitted.X_test, fitted.y_test)
+    html = report.html
+    assert_balanced(html)
+    places = [html.index(f'-h">{question}') for question in QUESTIONS]
+    assert places == sorted(places)
+    # How good: the scores are scikit-learn's.
+    proba = model.predict_proba(fitted.X_test)
+    predicted = model.classes_[proba.argmax(axis=1)]
+    assert value(html, "accuracy") == f"{accuracy_score(fitted.y_test, predicted):.4f}"
+    assert value(html, "log_loss") == f"{log_loss(fitted.y_test, proba, labels=model.classes_):.4f}"
+    np.testing.assert_array_equal(
+        report.quality.confusion, confusion_matrix(fitted.y_test, predicted, labels=model.classes_)
+    )
+    assert 'data-figure="calibration"' in html
+    assert 'data-figure="confusion"' in html
+    binary = len(model.classes_) == 2
+    assert ('data-figure="roc"' in html) == binary
+    if binary:
+        assert value(html, "auc") == f"{roc_auc_score(fitted.y_test == model.classes_[1], proba[:, 1]):.4f}"
+    # What was used: every column with F, q and leaf.
+    data, evidence = payload(html), model.column_evidence()
+    assert data["name"] == list(evidence.index)
+    np.testing.assert_allclose(data["F"], evidence["F"], rtol=1e-6)
+    np.testing.assert_allclose(data["q"], evidence["q"], rtol=1e-6)
+    assert data["leaf"] == evidence["leaf"].tolist()
+    np.testing.assert_allclose(
+        [data["effect"][k] for k in data["leaf"] if k >= 0], evidence.loc[evidence["leaf"] >= 0, EFFECT], rtol=1e-6
+    )
+    # How folded: one block per leaf.
+    assert html.count("<g opacity") == min(len(model.plan_.leaves), 54)
+    # Tail: every candidate with its six checks, the steps and the reason.
+    assert model.gate_.reason.replace("'", "&#x27;") in html
+    for candidate in model.gate_.candidates:
+        part = html.split(f'data-candidate="{candidate.name}"')[1].split("</table>")[0]
+        assert part.count("<tr") == 7
+        for pair in (candidate.fisher_a, candidate.fisher_b, candidate.nll_ab, candidate.nll_ba):
+            assert f"<td>{significant(pair[0])}</td><td>{significant(pair[1])}</td>" in part
+        assert f"<b>{candidate.alpha:.4f}</b>" in part
+    # What it cost: every stage.
+    for stage, seconds in model.seconds_.items():
+        assert value(html, f"seconds-{stage}") == f"{seconds:.3f} s"
+
+
+def test_the_page_needs_nothing_from_elsewhere(fitted):
+    html = fitted.model.report().html
+    assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!#|data:,)""", html)
+    assert not re.findall(r"@import|url\(|fetch\(|XMLHttpRequest", html)
+
+
+def test_without_a_test_table_nothing_is_said_about_quality():
+    report = report_models.digits().model.report()
+    assert report.quality is None
+    assert "No test table was given" in report.html
+    assert 'data-figure="calibration"' not in report.html
+
+
+def test_hostile_names_stay_text(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.array(["<i>no", "yes & so"])[np.arange(60) % 2]
+    X = pd.DataFrame(rng.normal(size=(60, 3)) + (y == "<i>no")[:, None], columns=["</script><b>x", "a&b", "ü"])
+    model = FoldedClassifier(backbone="nano").fit(X, y)
+    html = write_report(model, tmp_path / "r.html", test=X.assign(t=y), target="t", title="<u>").read_text("utf-8")
+    assert_balanced(html)
+    for bad in ("<b>x", "<i>no", "<u>", "</script><b>"):
+        assert bad not in html
+    assert sorted(payload(html)["name"]) == sorted(X.columns)
+
+
+def test_the_core_alone_is_scored_beside_a_tail_that_was_let_in():
+    fitted = report_models.noisy(leaf_width=64, tail="raw-residual")
+    core = report_models.noisy(leaf_width=64, tail="off")
+    with_tail = assess(fitted.model, fitted.X_test, fitted.y_test)
+    alone = assess(core.model, core.X_test, core.y_test)
+    assert with_tail.core_log_loss == pytest.approx(alone.log_loss, abs=1e-6)
+    assert with_tail.core_accuracy == alone.accuracy
+    assert alone.core_log_loss is None
+    html = make_report(fitted.model, test=fitted.X_test, target=fitted.y_test).html
+    assert value(html, "core-log-loss") == f"{alone.log_loss:.4f}"
+
+
+@pytest.mark.parametrize("method", ["native", "raw-core", "bounded-core", "mass-huber"])
+def test_every_method_has_a_report(method):
+    fitted = report_models.noisy(leaf_width=64, method=method)
+    html = fitted.model.report(fitted.X_test, fitted.y_test).html
+    assert_balanced(html)
+    assert "nan" not in re.sub(r"<style>.*?</style>", "", html, flags=re.S).lower().replace("nano", "")
+
+
+def test_labels_read_from_a_file_as_text_are_matched():
+    fitted = report_models.digits()
+    a = assess(fitted.model, fitted.X_test, fitted.y_test)
+    b = assess(fitted.model, fitted.X_test, fitted.y_test.astype(str))
+    c = assess(fitted.model, fitted.X_test, fitted.y_test.astype(float))
+    assert (a.accuracy, a.log_loss) == (b.accuracy, b.log_loss) == (c.accuracy, c.log_loss)
+
+
+def test_columns_the_model_does_not_know_are_left_aside():
+    fitted = report_models.digits()
+    shuffled = fitted.X_test.assign(extra=1.0, label=fitted.y_test)
+    shuffled = shuffled[sorted(shuffled.columns, reverse=True)]
+    report = make_report(fitted.model, test=shuffled, target="label")
+    assert report.quality.log_loss == assess(fitted.model, fitted.X_test, fitted.y_test).log_loss
+    with pytest.raises(DataError, match="lacks the column 'pixel_0_0' that"):
+        make_report(fitted.model, test=shuffled.drop(columns="pixel_0_0"), target="label")
+
+
+def test_calibration_bins_hold_every_row_and_their_means():
+    fitted = report_models.breast_cancer()
+    quality = assess(fitted.model, fitted.X_test, fitted.y_test)
+    said = fitted.model.predict_proba(fitted.X_test)[:, 1]
+    happened = fitted.y_test == fitted.model.classes_[1]
+    rows = np.array([b.rows for b in quality.calibration])
+    assert rows.sum() == len(said)
+    assert np.ptp(rows) <= 1
+    assert rows @ [b.said for b in quality.calibration] == pytest.approx(said.sum())
+    assert rows @ [b.happened for b in quality.calibration] == pytest.approx(happened.sum())
+    assert quality.calibrated_class == fitted.model.classes_[1]
+    low, high = quality.accuracy_interval
+    assert low < quality.accuracy < high
+
+
+@pytest.mark.parametrize(
+    ("test", "target", "message"),
+    [
+        (pd.DataFrame({"a": [1.0]}), "label", "no column 'label'"),
+        (np.zeros((2, 3)), "label", "no column 'label'"),
+        (np.zeros((2, 3)), None, "needs its labels"),
+        (None, "label", "no test table"),
+    ],
+)
+def test_a_test_table_that_cannot_be_used_says_what_to_do(test, target, message):
+    with pytest.raises(DataError, match=message):
+        make_report(report_models.digits().model, test=test, target=target)
+
+
+def test_unknown_labels_and_wrong_lengths_are_refused():
+    fitted = report_models.digits()
+    with pytest.raises(DataError, match="never seen"):
+        assess(fitted.model, fitted.X_test, ["eleven"] * len(fitted.X_test))
+    with pytest.raises(DataError, match="rows but there are"):
+        assess(fitted.model, fitted.X_test, fitted.y_test[:-1])
+
+
+def test_report_object_shows_and_saves_itself(tmp_path):
+    report = report_models.digits().model.report()
+    assert isinstance(report, Report)
+    assert repr(report).startswith("Report(64 columns")
+    assert report._repr_html_().startswith("<iframe")
+    assert "<script" not in report._repr_html_()
+    assert report.save(tmp_path / "r.html").read_text("utf-8") == report.html
+    with pytest.raises(DataError, match="choose another place"):
+        report.save(tmp_path / "no" / "such" / "folder.html")

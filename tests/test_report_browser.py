@@ -1,0 +1,143 @@
+"""The report in a real browser: what a person would do with it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import browser
+import report_models
+from scff.report import write_report
+from scff.report.columns import EFFECT
+from scff.report.svg import significant
+
+pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=str(browser.missing()))
+
+FIELDS = ["rank", "name", "F", "q", "stratum", "leaf", "effect"]
+
+
+@pytest.fixture(scope="module")
+def driver():
+    with browser.open_browser() as driver:
+        yield driver
+
+
+@pytest.fixture
+def page(driver, tmp_path):
+    """Open the report of a fitted model."""
+
+    def open_(fitted, **kwargs):
+        browser.show(driver, write_report(fitted.model, tmp_path / "report.html", **kwargs))
+        return driver
+
+    return open_
+
+
+def rows(driver):
+    script = (
+        "return [...document.querySelectorAll('#grid tbody tr:not(.spacer)')]"
+        ".map(row => [...row.cells].map(cell => cell.textContent))"
+    )
+    return [dict(zip(FIELDS, cells, strict=True)) for cells in driver.execute_script(script)]
+
+
+def search(driver, words):
+    box = driver.find_element("id", "search")
+    driver.execute_script("arguments[0].value = ''", box)
+    box.send_keys(words) if words else driver.execute_script("arguments[0].dispatchEvent(new Event('input'))", box)
+    return driver.find_element("id", "count").text
+
+
+def click(driver, key):
+    button = driver.find_element("css selector", f"th[data-key={key}] button")
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", button)
+    button.click()
+
+
+@pytest.mark.parametrize("which", ["breast_cancer", "digits", "noisy"])
+def test_opens_without_a_complaint_and_shows_the_models_numbers(page, which):
+    fitted = getattr(report_models, which)()
+    driver = page(fitted, test=fitted.X_test, target=fitted.y_test)
+    assert driver.get_log("browser") == []
+    assert driver.execute_script("return document.documentElement.scrollWidth") == 1200
+    accuracy = fitted.model.score(fitted.X_test, fitted.y_test)
+    assert driver.find_element("css selector", "[data-value=accuracy]").text == f"{accuracy:.4f}"
+    assert driver.find_element("css selector", "[data-value=core]").text == f"{len(fitted.model.plan_.core):,}"
+    evidence = fitted.model.column_evidence()
+    shown = rows(driver)
+    assert len(shown) >= 10
+    for i, row in enumerate(shown):
+        expected = evidence.iloc[i]
+        assert row == {
+            "rank": str(i + 1),
+            "name": evidence.index[i],
+            "F": significant(expected["F"]),
+            "q": significant(expected["q"]),
+            "stratum": expected["stratum"],
+            "leaf": str(expected["leaf"]),
+            "effect": significant(expected[EFFECT]),
+        }
+
+
+def test_search_and_strata(page):
+    fitted = report_models.breast_cancer()
+    driver = page(fitted)
+    names = list(fitted.model.plan_.names)
+    wanted = [name for name in names if "worst radius" in name and "error" in name]
+    assert search(driver, "WORST radius error").startswith(
+        f"{sum('error' in n and 'worst' in n and 'radius' in n for n in names)} of"
+    )
+    assert {row["name"] for row in rows(driver)} >= set(wanted[:3])
+    assert search(driver, "no such column") == f"0 of {len(names)} columns"
+    assert rows(driver) == []
+    assert search(driver, "") == f"{len(names)} columns"
+    driver.find_element("css selector", "[data-stratum=core]").click()
+    assert driver.find_element("id", "count").text == f"{len(fitted.model.plan_.tail)} of {len(names)} columns"
+    assert {row["stratum"] for row in rows(driver)} == {"tail"}
+
+
+def test_sort_by_every_column_both_ways(page):
+    fitted = report_models.noisy()
+    driver = page(fitted)
+    evidence = fitted.model.column_evidence()
+    for key, column in (("F", "F"), ("q", "q"), ("leaf", "leaf"), ("effect", EFFECT)):
+        for _ in range(2):
+            click(driver, key)
+            state = driver.find_element("css selector", f"th[data-key={key}]").get_attribute("aria-sort")
+            values = evidence.loc[[row["name"] for row in rows(driver)], column].to_numpy()
+            expected = np.sort(evidence[column].to_numpy())
+            expected = expected[::-1] if state == "descending" else expected
+            np.testing.assert_array_equal(values, expected[: len(values)])
+    click(driver, "name")
+    shown = [row["name"] for row in rows(driver)]
+    assert shown == sorted(evidence.index)[: len(shown)]
+
+
+def test_scrolling_reaches_the_last_row_with_few_rows_alive(page):
+    fitted = report_models.noisy()
+    driver = page(fitted)
+    driver.execute_async_script(
+        "const done = arguments[0], g = document.getElementById('grid'); g.scrollTop = g.scrollHeight;"
+        "requestAnimationFrame(() => requestAnimationFrame(done))"
+    )
+    shown = rows(driver)
+    assert shown[-1]["name"] == fitted.model.column_evidence().index[-1]
+    assert len(shown) < 60
+
+
+def test_dark_follows_the_system_and_a_phone_does_not_scroll_sideways(tmp_path):
+    path = write_report(report_models.digits().model, tmp_path / "report.html")
+    background = "return getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number)"
+    with browser.open_browser(390, 800, dark=True) as phone:
+        browser.show(phone, path)
+        assert phone.get_log("browser") == []
+        assert max(phone.execute_script(background)) < 60
+        assert phone.execute_script("return document.documentElement.scrollWidth") == 390
+
+
+def test_printing_shows_rows_without_the_scroll_box(page):
+    driver = page(report_models.noisy())
+    driver.execute_script("dispatchEvent(new Event('beforeprint'))")
+    assert len(rows(driver)) == 60
+    driver.execute_script("dispatchEvent(new Event('afterprint'))")
+    assert len(rows(driver)) < 40
