@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -19,6 +20,7 @@ from tqdm.auto import tqdm
 from scff.backbones.base import IntArray, LeafCache, RowView
 from scff.caches import CacheStore
 from scff.tables import Table
+from scff.threads import default_workers, in_order
 
 __all__ = ["Engine", "FoldOptions", "LocalEngine", "Queries", "Stratum", "add_messages", "equal_width"]
 
@@ -42,6 +44,8 @@ class FoldOptions:
         Encode the Tail even where the gate cannot let it in, as the paper literally does; for audits.
     progress : bool
         Show a progress bar.
+    workers : int
+        Groups of leaves encoded side by side, each in a thread of its own; for a CPU.
     device : torch.device
         Where the model is.
     """
@@ -51,6 +55,7 @@ class FoldOptions:
     pass_rows: int = 8192
     encode_unused_tail: bool = False
     progress: bool = False
+    workers: int = 1
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     @classmethod
@@ -69,6 +74,7 @@ class FoldOptions:
             query_chunk=(1024 if accelerated else 256) if query_chunk == "auto" else query_chunk,
             encode_unused_tail=encode_unused_tail,
             progress=progress,
+            workers=1 if accelerated else default_workers(),
             device=device,
         )
 
@@ -106,7 +112,7 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """Encodes leaves in this process, one group after the other."""
+    """Encodes leaves in this process, some of them side by side."""
 
     def __init__(self, store: CacheStore, options: FoldOptions) -> None:
         self._store = store
@@ -116,10 +122,14 @@ class LocalEngine:
         """Encode the support rows of all leaves of a stratum."""
         total: torch.Tensor | None = None
         kept = []
-        for group in _bar(list(equal_width(leaves, self._options.leaf_batch)), label, self._options):
-            message_GSE, cache = view.encode_support(group)
-            total = add_messages(total, message_GSE)
-            kept.append((group, self._store.put(cache)))
+        groups = list(equal_width(leaves, self._options.leaf_batch))
+        # The widest leaf is the first of a stratum.
+        with closing(in_order(view.encode_support, groups, self._options.workers, first_alone=True)) as results:
+            for group, (message_GSE, cache) in zip(
+                groups, _bar(results, len(groups), label, self._options), strict=True
+            ):
+                total = add_messages(total, message_GSE)
+                kept.append((group, self._store.put(cache)))
         assert total is not None
         return LocalStratum(self._store, self._options, kept, len(leaves), total / len(leaves))
 
@@ -140,9 +150,14 @@ class LocalStratum:
 
     def query(self, queries: Queries) -> torch.Tensor:
         """Mean message_QE of query rows."""
+
+        def encode(kept: tuple[tuple[IntArray, ...], int]) -> torch.Tensor:
+            return queries.encode(kept[0], self._store.get(kept[1]))
+
         total: torch.Tensor | None = None
-        for leaves, key in _bar(self._kept, "leaves", self._options):
-            total = add_messages(total, queries.encode(leaves, self._store.get(key)))
+        with closing(in_order(encode, self._kept, self._options.workers)) as results:
+            for message_GQE in _bar(results, len(self._kept), "leaves", self._options):
+                total = add_messages(total, message_GQE)
         assert total is not None
         return total / self._n_leaves
 
@@ -202,6 +217,6 @@ def add_messages(total: torch.Tensor | None, message_GTE: torch.Tensor) -> torch
     return total
 
 
-def _bar(items: Sequence[Any], label: str, options: FoldOptions) -> Any:
+def _bar(results: Iterator[Any], count: int, label: str, options: FoldOptions) -> Any:
     # `delay`: whatever is done within a second needs no bar.
-    return tqdm(items, desc=label, disable=not options.progress, leave=False, delay=1.0)
+    return tqdm(results, desc=label, total=count, disable=not options.progress, leave=False, delay=1.0)

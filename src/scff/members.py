@@ -67,6 +67,8 @@ def compile_members(
     list of Compiled
     """
     cache_bytes = MEMORY_BYTES
+    if not getattr(views[0], "thread_safe", False):
+        options = replace(options, workers=1)
     if options.leaf_batch is None:
         widest = 1 if plan is None else max(map(len, plan.leaves))
         leaf_bytes = views[0].native_bytes(widest, options.query_chunk)
@@ -124,8 +126,16 @@ def _within(
                 f"{format_bytes(view.native_bytes(widest, 1))}; raise the limit, lower leaf_width, or fit fewer rows."
             )
         return replace(options, query_chunk=chunk), 0
-    most = options.leaf_batch or 1
+    batch = options.leaf_batch or 1
+    most = batch * options.workers
     leaf = view.footprint(max(map(len, plan.leaves)), limit // most)
     blocks = keep_within(limit, leaf, n_support, options.query_chunk, options.pass_rows, most)
-    options = replace(options, leaf_batch=blocks.leaf_batch, query_chunk=blocks.query_chunk, pass_rows=blocks.pass_rows)
+    batch = min(batch, blocks.leaf_batch)
+    options = replace(
+        options,
+        leaf_batch=batch,
+        workers=blocks.leaf_batch // batch,
+        query_chunk=blocks.query_chunk,
+        pass_rows=blocks.pass_rows,
+    )
     return options, min(blocks.cache_bytes, MEMORY_BYTES)

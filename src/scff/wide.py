@@ -64,7 +64,7 @@ class ParquetColumns:
         self._starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self._rows = range(int(self._starts[-1]))
         self._lock = threading.Lock()
-        self._last: tuple[Any, npt.NDArray[np.floating]] | None = None
+        self._kept = threading.local()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -99,13 +99,14 @@ class ParquetColumns:
             return np.empty((0, len(indices)), dtype=self.dtype)
         first = int(np.searchsorted(self._starts, rows.start, side="right")) - 1
         last = int(np.searchsorted(self._starts, rows.stop, side="left"))
-        with self._lock:
-            # A leaf is asked for again by every chunk of rows: the block read last is kept.
-            key = (first, last, indices.tobytes())
-            if self._last is None or self._last[0] != key:
-                self._last = None  # before the next block comes in, not after
-                self._last = (key, self._decode(range(first, last), indices))
-            block = self._last[1]
+        # A leaf is asked for again by every chunk of rows: each thread keeps the block it read last.
+        key = (first, last, indices.tobytes())
+        if getattr(self._kept, "key", None) != key:
+            self._kept.key = self._kept.block = None  # before the next block comes in, not after
+            with self._lock:  # Arrow's reader is for one thread
+                self._kept.block = self._decode(range(first, last), indices)
+            self._kept.key = key
+        block: npt.NDArray[np.floating] = self._kept.block
         offset = rows.start - int(self._starts[first])
         return block[offset : offset + len(rows)]
 

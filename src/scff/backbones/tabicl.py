@@ -122,6 +122,8 @@ class _LeafPreprocessing:
 class TabICLView:
     """One ensemble member's view of one support table."""
 
+    thread_safe = True  # TabICL's calls share nothing but rotary tables, which the widest leaf fills
+
     def __init__(
         self,
         model: TabICL,
