@@ -33,7 +33,7 @@ integrations: .venv-integrations/.done
 .venv-integrations/.done: pyproject.toml
 	test -x .venv-integrations/bin/python || $(PYTHON) -m venv .venv-integrations
 	.venv-integrations/bin/pip install -q "$$(grep '^torch==' constraints.txt)"
-	.venv-integrations/bin/pip install -q -e . tabarena autogluon.tabular mlflow-skinny sqlalchemy alembic pytest matplotlib
+	.venv-integrations/bin/pip install -q -e . tabarena autogluon.tabular mlflow-skinny pytest matplotlib
 	touch $@
 
 # torch comes first and by its pinned version: that is the CPU build, and nothing later replaces it.
@@ -65,3 +65,29 @@ parity-tabpfn-v1:
 	build/env-tabpfn-v1/bin/pip install -q "$$(grep '^torch==' constraints.txt)"
 	build/env-tabpfn-v1/bin/pip install -q -e . tabpfn==0.1.11 'scikit-learn==1.7.2'
 	build/env-tabpfn-v1/bin/python benchmarks/tabpfn_v1_parity.py
+
+# Packages whose pins conflict with others have an environment each; the contract suite runs what it can import.
+.PHONY: contract contract-tabpfn contract-tabtune contract-tabdpt-tabfm
+contract: contract-tabpfn contract-tabtune contract-tabdpt-tabfm
+
+contract-tabpfn: build/env-tabpfn/.done
+	build/env-tabpfn/bin/python -m pytest tests/test_backbone_contract.py tests/test_tabpfn_v3.py \
+	  tests/test_token_folding.py tests/test_regression.py $(ARGS)
+
+contract-tabtune: build/env-tabtune/.done
+	build/env-tabtune/bin/python -m pytest tests/test_backbone_contract.py -k 'limix or orion or mitra' $(ARGS)
+
+contract-tabdpt-tabfm: build/env-tabdpt-tabfm/.done
+	build/env-tabdpt-tabfm/bin/python -m pytest tests/test_backbone_contract.py -k 'tabdpt or tabfm' $(ARGS)
+
+# tabtune's own dependencies are every model it wraps; its LimiX, Orion-MSP and Mitra need only these.
+build/env-tabpfn/.done: PACKAGES = 'tabpfn==9.2.0'
+build/env-tabtune/.done: PACKAGES = kditransform einops einx
+build/env-tabdpt-tabfm/.done: PACKAGES = 'tabdpt==1.3.1' 'tabfm==1.0.1' einx loguru
+build/env-%/.done: $(DEPS)
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install -q "$$(grep '^torch==' constraints.txt)"
+	$(@D)/bin/pip install -q $(PACKAGES)
+	case $* in tabtune) $(@D)/bin/pip install -q --no-deps 'tabtune==0.2.1';; esac
+	$(@D)/bin/pip install -q -e . pytest
+	touch $@

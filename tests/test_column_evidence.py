@@ -4,26 +4,53 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
 
 import report_models
 from scff import FoldedClassifier, compile_plan
-from scff.report.columns import EFFECT, support_prototype_nll
+from scff.report.columns import EFFECT
+from scff.report.leaf_out import leave_leaves_out, prototype_nll
+from scff.tables import Table
+from scff.tail import relearn
 
 
 def nll_by_hand(z, y):
-    """Nearest prototypes written out: fit on one half, score the other, both ways."""
-    halves = [np.zeros(len(y), bool), np.zeros(len(y), bool)]
+    """Nearest prototypes written out, each row against its own class without itself, at the best scale."""
+    labels = np.unique(y)
+    squares = np.empty((len(y), len(labels)))
+    for i, row in enumerate(z):
+        for j, k in enumerate(labels):
+            members = (y == k) & (np.arange(len(y)) != i)
+            squares[i, j] = np.sum((row - z[members].mean(axis=0)) ** 2)
+    own = np.searchsorted(labels, y)
+
+    def loss(log_beta):
+        return -log_softmax(-np.exp(log_beta) * squares, axis=1)[np.arange(len(y)), own].mean()
+
+    grid = np.log(1 / squares.mean()) + np.linspace(-12, 12, 400)
+    best = grid[np.argmin([loss(x) for x in grid])]
+    return minimize_scalar(loss, bounds=(best - 0.2, best + 0.2), method="bounded", options={"xatol": 1e-9}).fun
+
+
+def halves(y):
+    first = np.zeros(len(y), bool)
     for k in np.unique(y):
-        rows = np.flatnonzero(y == k)
-        halves[0][rows[::2]] = halves[1][rows[1::2]] = True
-    losses = []
-    for fit, to in (halves, halves[::-1]):
-        mu = np.array([z[fit & (y == k)].mean(axis=0) for k in np.unique(y)])
-        pairs = [np.sum((a - b) ** 2) for i, a in enumerate(mu) for b in mu[:i]]
-        logits = np.array([[-np.sum((row - m) ** 2) for m in mu] for row in z[to]]) / np.median(pairs)
-        p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-        losses.append(-np.log(p[np.arange(to.sum()), y[to]]).mean())
-    return np.mean(losses)
+        first[np.flatnonzero(y == k)[::2]] = True
+    return np.flatnonzero(first), np.flatnonzero(~first)
+
+
+def seen_as_new(model, leaves, fit, new):
+    """Messages of some leaves: of the half that is the encoder's support, and of the other as query rows."""
+    X, y = model._support.values, model._codes
+    view = model._runtime[0].views(Table(X[fit]), y[fit], n_estimators=1, cache=True, random_state=0)[0]
+    rows = view.prepare(Table(X[new]))
+    support, query = [], []
+    for leaf in leaves:
+        message, cache = view.encode_support([leaf])
+        support.append(message[0].double().numpy())
+        query.append(view.encode_query([leaf], cache, rows)[0].double().numpy())
+    return support, query
 
 
 def test_scores_strata_and_leaves_are_those_of_the_plan():
@@ -41,45 +68,73 @@ def test_scores_strata_and_leaves_are_those_of_the_plan():
 
 def test_core_effect_is_the_loss_without_the_leaf_computed_from_scratch():
     model = report_models.noisy(leaf_width=16, tail="off").model
-    y = model._codes
-    view = model._members()[0].view
-    messages = [view.encode_support([leaf])[0][0].double().numpy() for leaf in model.plan_.core_leaves]
-    assert len(messages) > 1
-    full = nll_by_hand(np.mean(messages, axis=0), y)
+    y, leaves = model._codes, model.plan_.core_leaves
+    assert len(leaves) > 1
+    expected = np.zeros(len(leaves))
+    a, b = halves(y)
+    for fit, new in ((a, b), (b, a)):
+        _, messages = seen_as_new(model, leaves, fit, new)
+        full = nll_by_hand(np.mean(messages, axis=0), y[new])
+        for g in range(len(leaves)):
+            rest = [message for i, message in enumerate(messages) if i != g]
+            expected[g] += (nll_by_hand(np.mean(rest, axis=0), y[new]) - full) / 2
     frame = model.column_evidence().set_index("leaf")[EFFECT]
-    for i in range(len(messages)):
-        without = nll_by_hand(np.mean([m for j, m in enumerate(messages) if j != i], axis=0), y)
-        found = frame.loc[[i]].unique()
+    for g, effect in enumerate(expected):
+        found = frame.loc[[g]].unique()
         assert len(found) == 1, "an effect belongs to the whole leaf"
-        assert found[0] == pytest.approx(without - full, abs=1e-5)
+        assert found[0] == pytest.approx(effect, abs=1e-6)
 
 
 ALWAYS_IN = ["raw-residual", "fixed-prototype"]  # rules that let the Tail in whatever the backbone's weights are
 
 
 @pytest.mark.parametrize("rule", ALWAYS_IN)
-def test_tail_effect_compares_with_the_tail_refitted_without_the_leaf(rule):
+def test_tail_effect_compares_with_the_tail_learned_without_the_leaf(rule):
     model = report_models.noisy(leaf_width=64, tail=rule).model
     gate, plan, y = model.gate_, model.plan_, model._codes
     assert gate.accepted is not None
+    n_core = len(plan.core_leaves)
     assert len(plan.tail_leaves) > 1
-    view = model._members()[0].view
-    encode = lambda leaves: [view.encode_support([leaf])[0][0].double().numpy() for leaf in leaves]  # noqa: E731
-    c, tails = np.mean(encode(plan.core_leaves), axis=0), encode(plan.tail_leaves)
-    full = nll_by_hand(c + gate.support_update, y)
-    without = nll_by_hand(c + gate.refit(c, np.mean(tails[1:], axis=0), y), y)
-    frame = model.column_evidence()
-    found = frame.loc[frame["leaf"] == len(plan.core_leaves), EFFECT].unique()
-    assert found == pytest.approx([without - full], abs=1e-5)
-    assert frame["used"].all()
+    effect = gain = 0.0
+    a, b = halves(y)
+    for fit, new in ((a, b), (b, a)):
+        support, query = seen_as_new(model, plan.leaves, fit, new)
+        c_S, c_Q = np.mean(support[:n_core], axis=0), np.mean(query[:n_core], axis=0)
+
+        def loss(tails, support=support, query=query, c_S=c_S, c_Q=c_Q, fit=fit, new=new):
+            t_S, t_Q = (np.mean([messages[g] for g in tails], axis=0) for messages in (support, query))
+            return nll_by_hand(c_Q + relearn(gate, c_S, t_S, y[fit]).update(c_Q, t_Q), y[new])
+
+        everything = range(n_core, len(plan.leaves))
+        effect += (loss(everything[1:]) - loss(everything)) / 2
+        gain += (nll_by_hand(c_Q, y[new]) - loss(everything)) / 2
+    measured = leave_leaves_out(model, plan)
+    assert measured.effects[n_core] == pytest.approx(effect, abs=1e-6)
+    assert measured.tail_gain == pytest.approx(gain, abs=1e-6)
+    assert model.column_evidence()["used"].all()
 
 
 @pytest.mark.parametrize("rule", ALWAYS_IN)
-def test_refit_on_the_same_messages_is_the_gates_own_update(rule):
+def test_relearning_from_the_same_messages_gives_the_gates_own_update(rule):
     model = report_models.noisy(leaf_width=64, tail=rule).model
     member = model._members()[0]
-    again = model.gate_.refit(member.core.mean_SE.numpy(), member.tail.mean_SE.numpy(), model._codes)
-    np.testing.assert_allclose(again, model.gate_.support_update, rtol=1e-12)
+    c, t = member.core.mean_SE.numpy(), member.tail.mean_SE.numpy()
+    again = relearn(model.gate_, c, t, model._codes)
+    np.testing.assert_allclose(again.support_update, model.gate_.support_update, rtol=1e-12)
+    np.testing.assert_allclose(again.update(c[:9], t[:9]), model.gate_.update(c[:9], t[:9]), rtol=1e-12)
+
+
+def test_hidden_labels_cannot_flatter_a_leaf():
+    """With random labels no leaf of noise is worth anything, although the encoder reads support labels."""
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.arange(120) % 2)
+    model = FoldedClassifier(backbone="nano", leaf_width=32, tail="fixed-prototype").fit(rng.normal(size=(120, 100)), y)
+    seen = model._members()[0]
+    merged = seen.core.mean_SE.double().numpy() + model.gate_.support_update
+    assert prototype_nll(merged, model._codes) < 0.6, "the labels show in the support's own messages"
+    measured = leave_leaves_out(model, model.plan_)
+    assert measured.tail_gain < 0.05
+    assert np.abs(measured.effects).max() < 0.05
 
 
 def test_a_tail_that_is_kept_out_has_exactly_no_effect():
@@ -94,9 +149,13 @@ def test_a_tail_that_is_kept_out_has_exactly_no_effect():
 def test_the_only_core_leaf_is_compared_with_knowing_nothing():
     model = report_models.noisy(tail="off").model
     assert len(model.plan_.core_leaves) == 1
-    member = model._members()[0]
+    y = model._codes
+    a, b = halves(y)
+    losses = [
+        nll_by_hand(seen_as_new(model, model.plan_.core_leaves, *pair)[1][0], y[pair[1]]) for pair in ((a, b), (b, a))
+    ]
+    expected = np.log(2) - np.mean(losses)
     frame = model.column_evidence()
-    expected = np.log(2) - nll_by_hand(member.core.mean_SE.double().numpy(), model._codes)
     assert frame.loc[frame["stratum"] == "core", EFFECT].unique() == pytest.approx([expected])
 
 
@@ -125,11 +184,33 @@ def test_the_same_after_a_round_trip_through_a_file():
     assert list(before.index) == list(after.index)
 
 
-def test_a_class_of_one_row_is_left_out_of_the_score():
+def test_prototype_nll_is_the_written_out_one():
     rng = np.random.default_rng(0)
-    z, y = rng.normal(size=(21, 3)), np.array([0, 1] * 10 + [2])
-    assert support_prototype_nll(z, y) == pytest.approx(nll_by_hand(z[:20], y[:20]))
-    assert np.isnan(support_prototype_nll(z[[0, 20]], np.array([0, 1])))
+    z, y = rng.normal(size=(30, 3)), np.arange(30) % 3
+    assert prototype_nll(z, y) == pytest.approx(nll_by_hand(z, y))
+    assert prototype_nll(1000 * z, y) == pytest.approx(prototype_nll(z, y))
+    assert prototype_nll(np.ones((6, 2)), np.arange(6) % 2) == pytest.approx(np.log(2))
+    assert prototype_nll(z + 9 * y[:, None], y) < 0.01
+
+
+def test_classes_of_few_rows_are_left_out_and_none_left_is_nan():
+    rng = np.random.default_rng(0)
+    y = np.r_[np.arange(40) % 2, 2, 2]
+    X = rng.normal(size=(42, 60)) + (np.arange(60) < 9) * y[:, None]
+    model = FoldedClassifier(backbone="nano", leaf_width=16).fit(X, y)
+    assert np.isfinite(model.column_evidence()[EFFECT]).all()
+    rare = FoldedClassifier(backbone="nano", leaf_width=16).fit(X[37:], y[37:])
+    assert rare.column_evidence()[EFFECT].isna().all()
+
+
+def test_a_column_that_is_constant_on_one_half_is_no_trouble():
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    X = rng.normal(size=(40, 40)) + (np.arange(40) < 9) * y[:, None]
+    X[:, 30:] = 0.0
+    X[halves(y)[0], 30:] = rng.normal(size=(20, 10))
+    model = FoldedClassifier(backbone="nano", leaf_width=4, tail="raw-residual").fit(X, y)
+    assert np.isfinite(model.column_evidence()[EFFECT]).all()
 
 
 def test_one_leaf_that_holds_everything_is_still_measured():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import json
 import re
 
@@ -13,8 +14,12 @@ from scff import FoldedClassifier
 from scff.errors import DataError
 from scff.report import Report, make_report, write_report
 from scff.report.columns import EFFECT
+from scff.report.leaf_out import leave_leaves_out
 from scff.report.quality import assess
 from scff.report.svg import significant
+from scff.report.tail_section import tail
+from scff.tail import TailGate
+from scff.token_folding import FoldedTokens
 from test_display import assert_balanced
 
 QUESTIONS = [
@@ -129,6 +134,14 @@ def test_the_core_alone_is_scored_beside_a_tail_that_was_let_in():
     assert alone.core_log_loss is None
     html = make_report(fitted.model, test=fitted.X_test, target=fitted.y_test).html
     assert value(html, "core-log-loss") == f"{alone.log_loss:.4f}"
+    gain = leave_leaves_out(fitted.model, fitted.model.plan_).tail_gain
+    assert value(html, "hidden-change") == f"{-gain:+.4f}"
+
+
+@pytest.mark.parametrize(("gain", "said"), [(0.2, "agrees"), (-0.2, "disagrees"), (0.001, "sees no difference")])
+def test_a_second_look_says_no_more_than_it_saw(gain, said):
+    gate = report_models.noisy(leaf_width=64, tail="raw-residual").model.gate_
+    assert f"A second look {said}." in tail(gate, "scff", None, gain)
 
 
 @pytest.mark.parametrize("method", ["native", "raw-core", "bounded-core", "mass-huber"])
@@ -203,3 +216,17 @@ def test_report_object_shows_and_saves_itself(tmp_path):
     assert report.save(tmp_path / "r.html").read_text("utf-8") == report.html
     with pytest.raises(DataError, match="choose another place"):
         report.save(tmp_path / "no" / "such" / "folder.html")
+
+
+def test_a_token_backbone_takes_its_tail_in_without_a_gate():
+    fitted = report_models.noisy(leaf_width=64).model
+    model = copy.copy(fitted)
+    folded = object.__new__(FoldedTokens)  # what a report reads of it, without the package and weights it needs
+    folded.gate = TailGate(0.0, None, "a token backbone folds its Tail into slots and has no gate")
+    model._runtime, model.gate_ = (fitted._runtime[0], [folded]), folded.gate
+    report = model.report()
+    assert_balanced(report.html)
+    assert "folds the Tail into slots" in report.html
+    assert "kept out" not in report.html
+    assert report.columns["used"].all()
+    assert report.columns[EFFECT].isna().all()

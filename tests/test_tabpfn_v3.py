@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 import torch
 
-from backbone_models import tiny_tabpfn
+from backbone_models import tabpfn_classifier, tiny_tabpfn
 from scff import FoldedClassifier, checkpoints
 from scff.backbones import get_spec, load_backbone
 from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError, CheckpointMissing
 from scff.tables import Table, as_table
 
-tabpfn = pytest.importorskip("tabpfn", reason="the tabpfn package is not installed (pip install 'scff[tabpfn]')")
+pytest.importorskip("tabpfn", reason="the tabpfn package is not installed (pip install 'scff[tabpfn]')")
 
 
 @pytest.fixture(scope="module", params=["tabpfn_v3", "tabpfn_v3_5"])
@@ -40,14 +40,14 @@ def table():
 def test_native_is_the_package(path, table, cache):
     Xs, ys, Xq = table
     ours = FoldedClassifier(path, method="native", cache=cache).fit(Xs, ys).predict_proba(Xq)
-    np.testing.assert_allclose(ours, _package(path, n_estimators=1).fit(Xs, ys).predict_proba(Xq), atol=5e-7)
+    np.testing.assert_allclose(ours, tabpfn_classifier(path, "quantile_uni").fit(Xs, ys).predict_proba(Xq), atol=5e-7)
 
 
 def test_logits_without_a_cache_are_the_package_bit_for_bit(path, table):
     Xs, ys, Xq = table
     view = _view(path, Xs, ys, cache=False)
     ours = view.native(view.compile_native(view.columns), Table(Xq)).numpy()
-    theirs = _package(path, n_estimators=1).fit(Xs, ys).predict_raw_logits(Xq)[0]
+    theirs = tabpfn_classifier(path, "quantile_uni").fit(Xs, ys).predict_raw_logits(Xq)[0]
     np.testing.assert_array_equal(ours, theirs)
 
 
@@ -95,7 +95,7 @@ def test_dates_and_text_keep_their_column(path, table):
 def test_members_are_the_packages(path, table):
     Xs, ys, Xq = table
     ours = FoldedClassifier(path, method="native", n_estimators=3).fit(Xs, ys).predict_proba(Xq)
-    theirs = _package(path, n_estimators=3, shift="shuffle").fit(Xs, ys).predict_proba(Xq)
+    theirs = tabpfn_classifier(path, "quantile_uni", 3, "shuffle").fit(Xs, ys).predict_proba(Xq)
     np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
@@ -158,31 +158,3 @@ def test_a_licence_not_accepted_is_one_sentence(monkeypatch, tmp_path):
 def _view(path, X, y, cache=True):
     backbone = load_backbone(path, torch.device("cpu"))
     return backbone.views(as_table(X), np.asarray(y), n_estimators=1, cache=cache, random_state=0)[0]
-
-
-def _package(path, n_estimators, shift=None):
-    """The package's own classifier on the paper's view."""
-    from tabpfn.base import ModelSpecs
-    from tabpfn.model_loading import load_model
-    from tabpfn.preprocessing import PreprocessorConfig
-
-    model, _, config, inference = load_model(path=path, estimator_type="classifier")
-    transform = PreprocessorConfig(
-        "quantile_uni", categorical_name="numeric", append_original=False, max_features_per_estimator=10**6
-    )
-    return tabpfn.TabPFNClassifier(
-        model_path=ModelSpecs(model, config, inference),
-        device="cpu",
-        n_estimators=n_estimators,
-        softmax_temperature=0.9,
-        inference_precision=torch.float32,
-        ignore_pretraining_limits=True,
-        inference_config={
-            "PREPROCESS_TRANSFORMS": [transform],
-            "FEATURE_SHIFT_METHOD": shift,
-            "CLASS_SHIFT_METHOD": shift,
-            "FINGERPRINT_FEATURE": False,
-            "POLYNOMIAL_FEATURES": "no",
-            "SUBSAMPLE_SAMPLES": None,
-        },
-    )

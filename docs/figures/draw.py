@@ -8,7 +8,6 @@ Each picture that rests on measurements leaves them beside it as a CSV file; `wi
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -142,7 +141,7 @@ def noise():
 
 
 _ARM = """
-import json, sys, time, numpy as np, torch
+import sys, numpy as np, torch
 torch.set_num_threads(1)
 from scff import FoldedClassifier
 from scff.memory import PeakMemory
@@ -151,36 +150,33 @@ rng = np.random.default_rng(0)
 y = np.arange(400) % 2
 X = rng.normal(size=(400, width)) + (np.arange(width) < 0.1 * width) * 0.5 * y[:, None]
 FoldedClassifier(backbone="nano").fit(X[:20, :5], y[:20])
-started = time.process_time()  # CPU time of one thread: what else runs on the machine does not count
 with PeakMemory() as memory:
     model = FoldedClassifier(backbone="nano", method=method, tail="raw-residual", cache=False)
     model.fit(X[:200], y[:200]).predict(X[200:])
-print(json.dumps({"seconds": time.process_time() - started, "mib": memory.added / 2**20}))
+print(memory.added / 2**20)
 """
 
 
 def width():
-    """Peak memory and time as width grows; every run in a process of its own, the Tail always encoded."""
+    """Peak memory as width grows; every run in a process of its own, the Tail always encoded."""
     rows = []
     for columns in (50, 100, 200, 400, 800, 1200):
         for method in ("native", "scff"):
             for repeat in range(3):
                 command = [sys.executable, "-c", _ARM, method, str(columns)]
                 out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-                rows.append({"method": method, "columns": columns, "repeat": repeat} | json.loads(out.splitlines()[-1]))
-                print(rows[-1])
-    frame = pd.DataFrame(rows)
-    frame.to_csv(HERE / "width.csv", index=False, float_format="%.3f")
-    figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.4), layout="constrained")
-    for ax, field, label in (
-        (axes[0], "mib", "MiB added at the peak"),
-        (axes[1], "seconds", "CPU seconds, fit and predict"),
-    ):
-        for method in ("native", "scff"):
-            part = frame[frame["method"] == method].groupby("columns")[field].median()
-            ax.plot(part.index, part, marker="o", color=COLOURS[method], label="folded" if method == "scff" else method)
-        ax.set(xlabel="columns", ylabel=label, ylim=(0, None))
-    axes[0].legend()
+                rows.append({"method": method, "columns": columns, "repeat": repeat, "mib": float(out.split()[-1])})
+    pd.DataFrame(rows).to_csv(HERE / "width.csv", index=False, float_format="%.3f")
+    draw_width(pd.DataFrame(rows))
+
+
+def draw_width(frame):
+    figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
+    for method in ("native", "scff"):
+        part = frame[frame["method"] == method].groupby("columns")["mib"].median()
+        ax.plot(part.index, part, marker="o", color=COLOURS[method], label="folded" if method == "scff" else method)
+    ax.set(xlabel="columns", ylabel="MiB added at the peak", ylim=(0, None))
+    ax.legend()
     save(figure, "width")
 
 

@@ -26,7 +26,7 @@ evidence.head(8)
 
 # %%
 # `F` and `q` are about one column alone. The last field is about the column's *leaf*: how much worse a nearest-
-# prototype classifier on the support representation gets when the leaf's message is left out. It is measured on the
+# prototype classifier on the row representation gets when the leaf's message is left out. It is measured on the
 # labelled rows only, so it is neither a test score nor a causal effect.
 core = evidence[evidence["stratum"] == "core"]
 found = core.index.str.startswith("signal").sum()

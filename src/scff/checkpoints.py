@@ -169,6 +169,8 @@ def _download(name: str, weights: Weights, *, progress: bool = False) -> Path:
         raise CheckpointMissing(f"The weights of {name!r} are not on this machine and HF_HUB_OFFLINE is set; {remedy}")
     logger.info("downloading %s from the Hugging Face hub (%s)", weights.filename, weights.repo)
     try:
+        for other in weights.beside:
+            hf_hub_download(weights.repo, other)
         return Path(hf_hub_download(weights.repo, weights.filename))
     except GatedRepoError as error:
         raise CheckpointMissing(

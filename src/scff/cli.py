@@ -245,6 +245,8 @@ def _mount(name: str, summary: str, module: str) -> None:
         import_module(module).app(context.args, prog_name=f"scff {name}")
 
 
+_mount("bench", "Re-run the paper's evaluation, or the same comparison on your own tables.", "scff.bench.cli")
+_mount("pretrain", "Train the embedded backbone from synthetic tables.", "scff.pretrain.cli")
 _mount("backbones", "List backbones; fetch, verify or locate their weights.", "scff.backbones.cli")
 
 

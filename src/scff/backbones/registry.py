@@ -86,9 +86,20 @@ def specs() -> dict[str, BackboneSpec]:
     global _discovered
     if not _discovered:
         _discovered = True
-        from scff.backbones import tabicl_files, tabicl_regression, tabpfn_files, tabpfn_v1
+        from scff.backbones import (
+            limix,
+            mitra,
+            orion_msp,
+            tabdpt,
+            tabfm,
+            tabicl_files,
+            tabicl_regression,
+            tabpfn_files,
+            tabpfn_v1,
+        )
 
-        for family in (tabicl_files, tabpfn_v1, tabpfn_files, tabicl_regression):
+        families = (tabicl_files, tabpfn_v1, tabpfn_files, tabicl_regression, limix, orion_msp, mitra, tabdpt, tabfm)
+        for family in families:
             for spec in family.SPECS:
                 register(spec)
         for point in entry_points(group="scff.backbones"):
@@ -196,8 +207,8 @@ def reload_backbone(ref: CheckpointRef, device: torch.device, task: Task = "clas
 def _recognise(path: Path, task: Task) -> BackboneSpec:
     if not path.is_file():
         raise CheckpointMissing(f"There is no checkpoint at {path}; check the path given as backbone.")
-    # Those of the task first: one file may hold both.
-    for spec in sorted(specs().values(), key=lambda spec: spec.task != task):
+    # Those of the task first, one file may hold both; the one that takes any file of its layout last.
+    for spec in sorted(specs().values(), key=lambda spec: (spec.task != task, spec.weights is None)):
         if spec.recognises is not None and spec.recognises(path):
             return spec
     raise CheckpointError(f"{path} is not in the layout of any known backbone ({', '.join(specs())}).")

@@ -24,7 +24,7 @@ __all__ = ["LeafEncoder", "label_digits", "pack", "unpack"]
 Tensors = dict[str, torch.Tensor]
 
 # One activation of a block: with the handful alive at a time it fits a core's share of the last-level cache.
-BLOCK_BYTES = 2 << 20
+BLOCK_BYTES = 1 << 20
 # Activations of one block alive at the peak, measured in fresh processes on v2 and nano.
 _ALIVE = 12
 # TabICL's own pass keeps about this many activations of the whole table alive; measured the same way.

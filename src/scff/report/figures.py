@@ -130,7 +130,7 @@ def _block(
         f"(F = {svg.significant(float(plan.f[strongest]))})"
     )
     if np.isfinite(effect):
-        tip += f"; support prototype NLL changes by {effect:+.4g} without it"
+        tip += f"; prototype NLL changes by {effect:+.4g} without it"
     height = Scale(_FLOOR, max(top, 1.0), 0, 30, log=True)
     groups = np.array_split(plan.f[leaf], min(_BARS, len(leaf)))
     step = 81 / len(groups)

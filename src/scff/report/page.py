@@ -17,8 +17,10 @@ import scff
 from scff.errors import DataError
 from scff.plan import FoldPlan
 from scff.report import sections
-from scff.report.columns import EFFECT, column_evidence, effective_plan
+from scff.report.columns import effective_plan, evidence_frame, folds_tokens
+from scff.report.leaf_out import leave_leaves_out
 from scff.report.quality import Quality, assess, known_columns, split_target
+from scff.report.tail_section import tail
 from scff.tail import TailGate
 
 if TYPE_CHECKING:
@@ -103,12 +105,13 @@ def make_report(model: FoldedClassifier, *, test: Any = None, target: Any = None
         quality = assess(model, known_columns(model, X), y)
     elif target is not None:
         raise DataError("There are labels but no test table; pass both, or neither.")
-    evidence = column_evidence(model)
     plan = effective_plan(model)
-    gate = model.gate_
+    measured = leave_leaves_out(model, plan)
+    evidence = evidence_frame(model, plan, measured)
+    tokens = folds_tokens(model)
+    gate = None if tokens else model.gate_
     native = model.plan_ is None
-    leaf_effects = evidence.drop_duplicates("leaf").set_index("leaf")[EFFECT]
-    effects = [float(leaf_effects.get(k, np.nan)) for k in range(len(plan.leaves))]
+    effects = measured.effects.tolist()
     classes = [str(name) for name in model.classes_]
     seconds = dict(model.seconds_)
     peaks = dict(getattr(model, "peak_bytes_", {}))
@@ -127,7 +130,7 @@ def make_report(model: FoldedClassifier, *, test: Any = None, target: Any = None
         good=sections.good(quality, classes),
         used=sections.used(plan, ranked, native),
         folded=sections.folded(plan, gate, effects, native),
-        tail=sections.tail(gate, model.method, quality),
+        tail=tail(gate, "tokens" if tokens else model.method, quality, measured.tail_gain),
         cost=sections.cost(seconds, peaks, quality.n_rows if quality else None, _native_bytes(model, quality)),
         footer=_footer(model, plan),
         columns=_payload(evidence, effects),

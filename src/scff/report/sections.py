@@ -1,4 +1,4 @@
-"""The five answers of the report, each as HTML."""
+"""The answers of the report, each as HTML; that on the Tail has a module of its own."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import numpy.typing as npt
 
 from scff.memory import format_bytes
 from scff.plan import FoldPlan
-from scff.report.checks import Check, checks, verdict
 from scff.report.figures import evidence_curve, leaf_blocks
 from scff.report.quality import Quality, calibration_figure, roc_figure
 from scff.report.svg import significant
 from scff.tail import TailGate
 
-__all__ = ["cost", "folded", "good", "tail", "tile", "used"]
+__all__ = ["cost", "folded", "good", "tile", "used"]
 
 _STRONGEST = 12
 _MOST_CLASSES = 50
@@ -137,7 +136,12 @@ def used(plan: FoldPlan, ranked: Sequence[int], native: bool) -> str:
             ("q", "q", "", "p-value adjusted for the number of columns (Benjamini-Hochberg)"),
             ("stratum", "Stratum", "", "Core, Tail, or dropped by the backbone's preprocessing"),
             ("leaf", "Leaf", "", "Number of the leaf that holds it"),
-            ("effect", "Leaf-out ΔNLL", "", "Rise of the support's prototype NLL when the whole leaf is left out"),
+            (
+                "effect",
+                "Leaf-out ΔNLL",
+                "",
+                "Rise of the prototype NLL of the labelled rows when the whole leaf is left out",
+            ),
         )
     )
     return (
@@ -155,10 +159,11 @@ def used(plan: FoldPlan, ranked: Sequence[int], native: bool) -> str:
         "the "
         "classes are, against how spread out each class is. <b>q</b> is its p-value after correction for looking at "
         f"{n:,} columns. <b>Leaf-out ΔNLL</b> belongs to a whole leaf and is shared by its columns: how much worse a "
-        "nearest-prototype classifier on the support representation gets when that leaf is left out. It is measured on "
-        "support rows only, by halves that score each other. It is neither a causal effect nor a test score. "
-        "Positive means "
-        "that the leaf helps; 0 that its message does not reach the model.</p></details>"
+        "nearest-prototype classifier on the row representation gets when that leaf is left out. It is measured on "
+        "the labelled rows alone: each half comes in as new rows whose labels the encoder has not seen. It is "
+        "neither a "
+        "causal effect nor a test score. Positive means that the leaf helps; 0 that its message does not reach the "
+        "model.</p></details>"
     )
 
 
@@ -182,97 +187,6 @@ def folded(plan: FoldPlan, gate: TailGate | None, effects: Sequence[float], nati
         f'<figure><div class="wide">{leaf_blocks(plan, gate, effects)}</div><figcaption>Each block is a leaf: its '
         f"number, "
         "its columns, and their evidence as bars on the same logarithmic axis.</figcaption></figure>"
-    )
-
-
-def tail(gate: TailGate | None, method: str, quality: Quality | None = None) -> str:
-    """Was the Tail let in, and why?"""
-    if gate is None:
-        why = {
-            "native": "There is no Tail: nothing was folded.",
-            "raw-core": "This method never looks at the Tail: the Core alone goes through the backbone, in one leaf.",
-            "mass-huber": "There is no gate in this method: a robust mean takes every leaf in.",
-        }.get(method, "There is no Tail: one leaf holds every column.")
-        return f'<p class="say">{why}</p>'
-    if gate.accepted is not None:
-        say = (
-            f'<span class="badge yes">let in</span> Yes: {escape(gate.reason)}. What the Tail says beyond the Core '
-            f"is added "
-            f"with weight α = <b data-value='alpha'>{gate.alpha:.4f}</b>."
-        )
-    else:
-        say = (
-            f'<span class="badge no">kept out</span> No: {escape(gate.reason)}. The model is exactly the folded Core '
-            "(α = <b data-value='alpha'>0</b>), and predicting costs nothing for the Tail."
-        )
-    how = _tail_on_test(quality)
-    if gate.candidates:
-        how += (
-            '<p class="muted small">The labelled rows are dealt into two halves, A and B. What the Tail adds beyond '
-            "the Core "
-            f"(ρ = {gate.rho:.4g} of it was already there) is tried as it is (raw) and pulled towards the classes "
-            "(prototype). It must help in both halves; the step α is the smaller of what each half would choose. "
-            "This is an "
-            "acceptance test on the support, not a validation set.</p>"
-        )
-    return f'<p class="say">{say}</p>{how}' + "".join(_candidate(gate, i) for i in range(len(gate.candidates)))
-
-
-def _tail_on_test(quality: Quality | None) -> str:
-    """What letting the Tail in is worth on the test rows: the question the gate can only ask of the support."""
-    if quality is None or quality.core_accuracy is None or quality.core_log_loss is None:
-        return ""
-    gain = quality.core_log_loss - quality.log_loss
-    word = "better" if gain > 0 else "worse"
-    advice = (
-        ""
-        if gain > 0
-        else (
-            ' On rows like these <code>tail="off"</code> is the better choice: the checks below see support rows '
-            "only, and "
-            "a feature encoder that reads support labels can pass them too easily."
-        )
-    )
-    return (
-        f"<p><b>On the test rows the Tail made the model {word}</b>: log-loss {quality.log_loss:.4f} with it against "
-        f'<span data-value="core-log-loss">{quality.core_log_loss:.4f}</span> for the Core alone, accuracy '
-        f'{quality.accuracy:.4f} against <span data-value="core-accuracy">{quality.core_accuracy:.4f}</span>'
-        f".{advice}</p>"
-    )
-
-
-def _candidate(gate: TailGate, index: int) -> str:
-    candidate = gate.candidates[index]
-    rows = checks(candidate, gate)
-    badge = '<span class="badge yes">passed</span>' if candidate.passed else '<span class="badge no">failed</span>'
-    if gate.accepted == candidate.name:
-        badge = '<span class="badge yes">passed, taken</span>'
-    body = "".join(_check(row) for row in rows)
-    return (
-        f'<div class="candidate" data-candidate="{candidate.name}"><h3>{candidate.name.capitalize()} candidate '
-        f"{badge}</h3>"
-        f"<p>α = min(α<sub>A</sub> {candidate.alpha_a:.4f}, α<sub>B</sub> {candidate.alpha_b:.4f}) = "
-        f"<b>{candidate.alpha:.4f}</b>. {escape(verdict(candidate, gate))}</p><table><thead><tr><th scope='col'>"
-        f"Check</th>"
-        '<th scope="col" class="left">On</th><th scope="col">Core alone</th><th scope="col">with Tail</th>'
-        '<th scope="col">Margin</th><th scope="col" class="left">Worse | better</th><th scope="col">Result</th></tr>'
-        "</thead>"
-        f"<tbody>{body}</tbody></table></div>"
-    )
-
-
-def _check(row: Check) -> str:
-    side = "plus" if row.margin >= 0 else "minus"
-    width = 100 * min(abs(row.relative), 1.0)  # a full bar is a change of 100% or more
-    result = '<span class="ok">✓ passed</span>' if row.passed else '<span class="fail">✗ failed</span>'
-    if not row.counts:
-        result = "not asked"
-    return (
-        f'<tr class="{"" if row.counts else "not-asked"}"><td>{row.name}</td><td class="left">{row.where}</td>'
-        f"<td>{significant(row.before)}</td><td>{significant(row.after)}</td><td>{row.margin:+.4g}</td>"
-        f'<td class="margin" title="{row.relative:+.2%}"><div class="meter"><i class="{side}" '
-        f'style="width:{width:.1f}%"></i>'
-        f"</div></td><td>{result}</td></tr>"
     )
 
 

@@ -1,0 +1,156 @@
+"""Mitra, one token a column, on its architecture in the ``tabtune`` package; the token adapter with g = 1.
+
+Mitra has no column embedding: columns are told apart by their content alone. Folded tokens go through the model's own
+``forward`` by exchanging its two tokeniser modules in a shallow copy. Zero-shot: what its estimators do besides, tuning
+the weights on the support, is no frozen model.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.impute import SimpleImputer
+
+from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
+from scff.backbones.joint import JointBackbone, JointTokenView, Step, probe
+from scff.backbones.ordinal import OrdinalCodes
+from scff.errors import BackboneNotAvailable, CheckpointError
+from scff.tables import Table
+
+__all__ = ["SPECS", "MitraBackbone", "MitraView"]
+
+_REQUIRES = "tabtune>=0.2,<0.3"
+
+
+class MitraBackbone(JointBackbone):
+    """A loaded Mitra."""
+
+    temperature = 1.0
+
+    def view(self, codes: OrdinalCodes, numbers: Table, columns: IntArray, y: IntArray) -> MitraView:
+        """Every column, unmirrored and in file order."""
+        return MitraView(self, codes, numbers, columns, y)
+
+
+class MitraView(JointTokenView):
+    """Mitra's zero-shot view of one support table."""
+
+    group = 1
+
+    def fit(self, block: npt.NDArray[np.floating]) -> Step:
+        """Filling with means; the quantiles of the support are taken inside the model."""
+        imputer = SimpleImputer(keep_empty_features=True).fit(block)
+        return lambda rows: np.asarray(imputer.transform(rows))
+
+    def run(self, x_TD: torch.Tensor, columns: IntArray) -> torch.Tensor:
+        """Mitra's own forward pass."""
+        return self._forward(self.model, x_TD)
+
+    def row_bytes(self, width: int) -> int:
+        """A dozen activations of every token."""
+        return 12 * 4 * int(self.model.dim) * (width + 1)
+
+    def tokens(self, x_TW: torch.Tensor) -> torch.Tensor:
+        """Quantiles of the support, then one linear map a cell."""
+        n_support = len(self.y_S)
+        # Quantiles are looked up for query rows too; a support alone brings one of its own.
+        query = x_TW[n_support:] if len(x_TW) > n_support else x_TW[:1]
+        no_rows, no_columns = (
+            torch.zeros(1, n, dtype=torch.bool, device=self.device) for n in (n_support, x_TW.shape[1])
+        )
+        support_1SW, query_1QW = self.model.x_quantile(
+            x_TW[None, :n_support].clone(), query[None].clone(), no_rows, no_columns
+        )
+        parts = [self.model.x_embedding(support_1SW)[0]]
+        if len(x_TW) > n_support:
+            parts.append(self.model.x_embedding(query_1QW)[0])
+        return torch.cat(parts)
+
+    def head(self, tokens_TBE: torch.Tensor) -> torch.Tensor:
+        """Mitra's own forward pass from given tokens on."""
+        given = copy.copy(self.model)
+        given._modules = dict(self.model._modules)
+        given._modules["x_quantile"] = _Given(tokens_TBE[None, : len(self.y_S)], tokens_TBE[None, len(self.y_S) :])
+        given._modules["x_embedding"] = torch.nn.Identity()
+        return self._forward(given, tokens_TBE.new_zeros(tokens_TBE.shape[:2]))
+
+    def _forward(self, model: Any, x_TD: torch.Tensor) -> torch.Tensor:
+        n_support = len(self.y_S)
+        n_rows, n_columns = x_TD.shape
+        none = [
+            torch.zeros(1, n, dtype=torch.bool, device=self.device) for n in (n_columns, n_support, n_rows - n_support)
+        ]
+        x_1TD = x_TD[None].clone()  # Mitra writes into its input
+        out: torch.Tensor = model(x_1TD[:, :n_support], self.y_S.long()[None].clone(), x_1TD[:, n_support:], *none)
+        return out[0].float()
+
+
+class _Given(torch.nn.Module):
+    """Stands where the quantiles were."""
+
+    def __init__(self, support: torch.Tensor, query: torch.Tensor) -> None:
+        super().__init__()
+        self.parts = support, query
+
+    def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.parts
+
+
+def _load(path: Path, device: torch.device) -> MitraBackbone:
+    try:
+        from tabtune.models.mitra.tab2d import Tab2D
+    except ImportError as error:
+        raise BackboneNotAvailable(
+            f"Mitra's architecture comes with the tabtune package ({error}); install it in an environment of its own "
+            f"with: pip install '{_REQUIRES}' einx"
+        ) from error
+    from safetensors.torch import load_file
+
+    config_path = path.parent / "config.json"
+    if not config_path.is_file():
+        raise CheckpointError(f"There is no config.json beside {path}; Mitra's weights need theirs.")
+    config = json.loads(config_path.read_text())
+    sizes = {key: config[key] for key in ("dim", "dim_output", "n_layers", "n_heads", "task")}
+    try:
+        with torch.random.fork_rng(devices=[]):  # building a network draws weights before they are read
+            model = Tab2D(**sizes, use_pretrained_weights=False, path_to_weights="", device=str(device))
+        model.load_state_dict(load_file(path))
+    except (TypeError, RuntimeError, ValueError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise CheckpointError(
+            f"The weights in {path} do not fit their own configuration ({first[:160]}); fetch the file again."
+        ) from error
+    backbone = MitraBackbone(SPECS[0], path, model, device)
+    probe(backbone, _REQUIRES)
+    return backbone
+
+
+def _recognises(path: Path) -> bool:
+    if path.suffix != ".safetensors":
+        return False
+    from safetensors import safe_open
+
+    with safe_open(str(path), framework="pt") as file:
+        return any(key.startswith("x_embedding.") for key in file.keys())  # noqa: SIM118  not a mapping
+
+
+SPECS = (
+    BackboneSpec(
+        name="mitra",
+        kind="token",
+        summary="Mitra, zero-shot, folded by tokens of one column",
+        load=_load,
+        weights=Weights("model.safetensors", "autogluon/mitra-classifier", beside=("config.json",)),
+        code_licence="Apache-2.0",
+        weights_licence="Apache-2.0",
+        limits=Limits(classes=10, rows=8192),
+        requires=_REQUIRES,
+        recognises=_recognises,
+    ),
+)

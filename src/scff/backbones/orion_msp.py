@@ -1,0 +1,137 @@
+"""Orion-MSP, a relative of TabICL v1 with several scales of column groups, on its code in the ``tabtune`` package.
+
+The seam: ``col_embedder`` and ``row_interactor`` are the feature encoder, ``icl_predictor`` is context encoder and
+head, called as the package itself calls them. Preprocessing is the package's own, fitted leaf by leaf, after filling
+missing numbers with the support's mean, which the package leaves to its user. More classes than the model has go
+through its class hierarchy.
+
+The memory in its context encoder ends in a self-attention over all rows, so a prediction depends on the other query
+rows of the same call: the model's own behaviour, natively too. Feature encoder, plan and gate are free of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.impute import SimpleImputer
+
+from scff import checkpoints
+from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
+from scff.backbones.joint import JointBackbone, JointRowView, Step, probe
+from scff.backbones.ordinal import OrdinalCodes
+from scff.errors import BackboneNotAvailable, CheckpointError
+from scff.tables import Table
+
+__all__ = ["SPECS", "OrionBackbone", "OrionView"]
+
+_REQUIRES = "tabtune>=0.2,<0.3"
+
+
+class OrionBackbone(JointBackbone):
+    """A loaded Orion-MSP."""
+
+    def view(self, codes: OrdinalCodes, numbers: Table, columns: IntArray, y: IntArray) -> OrionView:
+        """The plain member: no shuffle, no class shift, no normalisation beyond the scaler."""
+        return OrionView(self, codes, numbers, columns, y)
+
+
+class OrionView(JointRowView):
+    """Orion-MSP's plain view of one support table."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        from tabtune.models.orion_msp.model.inference_config import InferenceConfig
+
+        self._config = InferenceConfig()
+        options = {"device": self.device, "use_amp": self.device.type != "cpu", "verbose": False}
+        self._config.update_from_dict({part: dict(options) for part in ("COL_CONFIG", "ROW_CONFIG", "ICL_CONFIG")})
+
+    def fit(self, block: npt.NDArray[np.floating]) -> Step:
+        """Filling with means, then the package's scaler and outlier clipping."""
+        from tabtune.models.orion_msp.sklearn.preprocessing import PreprocessingPipeline
+
+        imputer = SimpleImputer(keep_empty_features=True).fit(block)
+        pipeline = PreprocessingPipeline(normalization_method="none").fit(imputer.transform(block))
+        return lambda rows: np.asarray(pipeline.transform(imputer.transform(rows)))
+
+    def run(self, x_TD: torch.Tensor, columns: IntArray) -> torch.Tensor:
+        """The package's own forward pass."""
+        out: torch.Tensor = self.model(x_TD[None], self.y_S[None], inference_config=self._config)[0]
+        return out
+
+    def row_bytes(self, width: int) -> int:
+        """A dozen activations of every column, and the context."""
+        return 12 * 4 * int(self.model.embed_dim) * (width + 8)
+
+    def encode(self, x_GTW: torch.Tensor, leaves: Sequence[IntArray]) -> torch.Tensor:
+        """Column embedding and row interaction."""
+        embedded = self.model.col_embedder(x_GTW, train_size=len(self.y_S), mgr_config=self._config.COL_CONFIG)
+        message: torch.Tensor = self.model.row_interactor(embedded, mgr_config=self._config.ROW_CONFIG)
+        return message
+
+    def head(self, h_TE: torch.Tensor) -> torch.Tensor:
+        """Perceiver memory, context encoder and decoder."""
+        # A copy, because the package adds the labels in place.
+        out: torch.Tensor = self.model.icl_predictor(
+            h_TE[None].clone(), y_train=self.y_S[None], return_logits=True, mgr_config=self._config.ICL_CONFIG
+        )[0]
+        return out
+
+
+def _load(path: Path, device: torch.device) -> OrionBackbone:
+    try:
+        from tabtune.models.orion_msp.model.orion_msp import OrionMSP
+    except ImportError as error:
+        raise BackboneNotAvailable(
+            f"Orion-MSP's architecture comes with the tabtune package ({error}); install it in an environment of its "
+            f"own with: pip install '{_REQUIRES}'"
+        ) from error
+    payload = checkpoints.load_torch(path)
+    if not _has_layout(payload):
+        raise CheckpointError(f"{path} is not an Orion-MSP checkpoint: it lacks its `config` or `state_dict`.")
+    try:
+        with torch.random.fork_rng(devices=[]):  # building a network draws weights before they are read
+            model = OrionMSP(**payload["config"])
+        model.load_state_dict(payload["state_dict"])
+    except (TypeError, RuntimeError, ValueError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise CheckpointError(
+            f"The weights in {path} do not fit their own configuration ({first[:160]}); fetch the file again."
+        ) from error
+    backbone = OrionBackbone(SPECS[0], path, model, device)
+    probe(backbone, _REQUIRES)
+    return backbone
+
+
+def _has_layout(payload: Any) -> bool:
+    return (
+        isinstance(payload, dict)
+        and isinstance(payload.get("config"), dict)
+        and isinstance(payload.get("state_dict"), dict)
+        and any(key.startswith("perc_") for key in payload["config"])
+    )
+
+
+def _recognises(path: Path) -> bool:
+    return path.suffix != ".safetensors" and _has_layout(checkpoints.load_torch(path))
+
+
+SPECS = (
+    BackboneSpec(
+        name="orion-msp",
+        kind="row",
+        summary="Orion-MSP, a multi-scale relative of TabICL v1",
+        load=_load,
+        weights=Weights("Orion-MSP-v1.0.ckpt", "Lexsi/Orion-MSP"),
+        code_licence="MIT",
+        weights_licence="MIT",
+        limits=Limits(),
+        requires=_REQUIRES,
+        recognises=_recognises,
+    ),
+)

@@ -1,0 +1,150 @@
+"""TabDPT through its own package, a capacity extension like TabPFN v1: folding reads more columns than it has slots.
+
+The seam: clipping, scaling, one linear map of the slots and a norm are the feature encoder, the layers over rows the
+context encoder and head. A leaf takes the first slots, the rest is zero. Native inference on more columns than slots
+is the package's own: their leading principal components. Its randomised solver follows torch's global state, which is
+seeded here and put back. Merged representations go through the model's own ``forward`` by exchanging its encoder in a
+shallow copy.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import StandardScaler
+
+from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
+from scff.backbones.joint import JointBackbone, JointRowView, Step, probe
+from scff.backbones.ordinal import OrdinalCodes
+from scff.errors import BackboneNotAvailable, CheckpointError
+from scff.tables import Table
+
+__all__ = ["SPECS", "TabDPTBackbone", "TabDPTView"]
+
+_REQUIRES = "tabdpt>=1.3,<1.4"
+
+
+class TabDPTBackbone(JointBackbone):
+    """A loaded TabDPT."""
+
+    temperature = 1.0
+
+    def view(self, codes: OrdinalCodes, numbers: Table, columns: IntArray, y: IntArray) -> TabDPTView:
+        """Full context, columns in file order."""
+        return TabDPTView(self, codes, numbers, columns, y)
+
+
+class TabDPTView(JointRowView):
+    """TabDPT's view of one support table."""
+
+    def fit(self, block: npt.NDArray[np.floating]) -> Step:
+        """The package's mean imputer and standard scaler."""
+        imputer = SimpleImputer(keep_empty_features=True).fit(block)
+        scaler = StandardScaler().fit(imputer.transform(block))
+        return lambda rows: np.asarray(scaler.transform(imputer.transform(rows)))
+
+    def run(self, x_TD: torch.Tensor, columns: IntArray) -> torch.Tensor:
+        """The package's own forward pass, behind its principal components where the columns are too many."""
+        if x_TD.shape[1] > self.model.num_features:
+            n_support = len(self.y_S)
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(0)
+                rank = min(n_support, self.model.num_features)
+                _, _, projection = torch.pca_lowrank(x_TD[:n_support], q=rank)
+            x_TD = x_TD @ projection
+        return self._forward(self.model, self._padded(x_TD[None]))
+
+    def row_bytes(self, width: int) -> int:
+        """Some copies of the slots, and a dozen activations of the representation."""
+        return 4 * (4 * width + 4 * int(self.model.num_features) + 12 * int(self.model.encoder.out_features))
+
+    def encode(self, x_GTW: torch.Tensor, leaves: Sequence[IntArray]) -> torch.Tensor:
+        """Clip and scale by the support, then the linear encoder and its norm."""
+        from tabdpt.utils import clip_outliers, normalize_data
+
+        model, n_support = self.model, len(self.y_S)
+        x_TGF = self._padded(x_GTW).transpose(0, 1)
+        x_TGF = clip_outliers(x_TGF, n_support, n_sigma=model.clip_sigma)
+        x_TGF = clip_outliers(normalize_data(x_TGF, n_support), n_support, n_sigma=model.clip_sigma)
+        x_TGF = torch.nan_to_num(x_TGF, nan=0.0, posinf=0.0, neginf=0.0)
+        h_TGE: torch.Tensor = model.enc_norm(model.encoder(x_TGF))
+        return h_TGE.transpose(0, 1)
+
+    def head(self, h_TE: torch.Tensor) -> torch.Tensor:
+        """The package's own forward pass from given representations on."""
+        given = copy.copy(self.model)
+        given._modules = dict(self.model._modules)
+        given._modules["encoder"] = _Given(h_TE[:, None])
+        given._modules["enc_norm"] = torch.nn.Identity()
+        return self._forward(given, h_TE.new_zeros(1, len(h_TE), int(self.model.num_features)))
+
+    def _forward(self, model: Any, x_1TF: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = model(x_src=x_1TF, y_src=self.y_S[None], is_cls=True)
+        return out[:, 0].float()
+
+    def _padded(self, x_GTW: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.pad(x_GTW, (0, int(self.model.num_features) - x_GTW.shape[-1]))
+
+
+class _Given(torch.nn.Module):
+    """Stands where the encoder was."""
+
+    def __init__(self, h_T1E: torch.Tensor) -> None:
+        super().__init__()
+        self.h_T1E = h_T1E
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.h_T1E
+
+
+def _load(path: Path, device: torch.device) -> TabDPTBackbone:
+    try:
+        from tabdpt import TabDPTClassifier
+    except ImportError as error:
+        raise BackboneNotAvailable(
+            f"This backbone needs the tabdpt package ({error}); install it in an environment of its own with: "
+            f"pip install '{_REQUIRES}'"
+        ) from error
+    try:
+        with torch.random.fork_rng(devices=[]):  # building a network draws weights before they are read
+            model = TabDPTClassifier(model_weight_path=str(path), device=str(device), verbose=False).model
+    except Exception as error:  # the package raises many types for a file that does not fit
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise CheckpointError(f"{path} cannot be loaded by the tabdpt package ({first[:160]}).") from error
+    limits = Limits(leaf_width=int(model.num_features), classes=int(model.n_out))
+    backbone = TabDPTBackbone(replace(SPECS[0], limits=limits), path, model, device)
+    probe(backbone, _REQUIRES)
+    return backbone
+
+
+def _recognises(path: Path) -> bool:
+    if path.suffix != ".safetensors":
+        return False
+    from safetensors import safe_open
+
+    with safe_open(str(path), framework="pt") as file:
+        return "cfg" in (file.metadata() or {})
+
+
+SPECS = (
+    BackboneSpec(
+        name="tabdpt",
+        kind="row",
+        summary="TabDPT 1.3, whose slots folding extends",
+        load=_load,
+        weights=Weights("tabdpt1_3.safetensors", "Layer6/TabDPT"),
+        code_licence="Apache-2.0",
+        weights_licence="Apache-2.0",
+        limits=Limits(classes=10),
+        requires=_REQUIRES,
+        recognises=_recognises,
+    ),
+)

@@ -1,0 +1,290 @@
+"""Jobs: the arms that are compared on one fold of one table, run together or not counted."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from filelock import FileLock, Timeout
+
+from scff import checkpoints
+from scff.backbones.registry import get_spec, specs
+from scff.bench.arms import Arm, get_arm
+from scff.bench.folds import Protocol
+from scff.bench.metrics import score
+from scff.bench.panels import Dataset, TableData
+from scff.bench.records import CellKey, Record, RecordStore
+from scff.bench.variants import Task, Variant, make_task
+from scff.bench.worker import ArmRequest, ArmResult, host_fingerprint, run_isolated
+from scff.errors import SCFFError
+from scff.plan import compile_plan
+
+__all__ = ["Job", "Outcome", "RunSettings", "checkpoint_of", "clip_grid", "run_job"]
+
+logger = logging.getLogger(__name__)
+
+CacheMode = Literal["default", "ignore", "only"]
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How jobs are run.
+
+    Attributes
+    ----------
+    root : Path
+        Results folder.
+    backbone, checkpoint_sha256 : str
+        Name or path, and the digest of its weights.
+    protocol : Protocol
+    device : str
+    threads : int
+        Threads of each arm's process.
+    time_limit : float or None
+        Seconds an arm may take.
+    cache_mode : {"default", "ignore", "only"}
+        Reuse records; run everything again; run nothing.
+    retry_failed : bool
+        Run cells again that failed before.
+    repeats : int
+        Timed predictions per cell; the median counts.
+    """
+
+    root: Path
+    backbone: str
+    checkpoint_sha256: str
+    protocol: Protocol
+    device: str = "auto"
+    threads: int = 1
+    time_limit: float | None = None
+    cache_mode: CacheMode = "default"
+    retry_failed: bool = False
+    repeats: int = 1
+
+    def key(self, job: Job, arm: Arm) -> CellKey:
+        """The cell of an arm in a job; a baseline's is the same for every backbone."""
+        name, checkpoint = "baseline", "none"
+        if arm.needs_backbone:
+            name = Path(self.backbone).stem if Path(self.backbone).suffix else self.backbone
+            checkpoint = self.checkpoint_sha256[:12]
+        return CellKey(self.protocol.name, name, checkpoint, job.dataset.name, job.variant.name, job.fold, arm.name)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Arms that are compared on one fold of one table.
+
+    Attributes
+    ----------
+    dataset : Dataset
+    fold : int
+    variant : Variant
+    arms : tuple of str
+    prefix_grid : tuple of int
+        Widths of single leaves to add; clipped to the Core's width K, with K itself.
+    """
+
+    dataset: Dataset
+    fold: int
+    variant: Variant
+    arms: tuple[str, ...]
+    prefix_grid: tuple[int, ...] = ()
+
+    @property
+    def cost(self) -> float:
+        """A rough weight for ordering and for the time to go: something for every cell, and more for a wide one."""
+        return len(self.arms) * float(200 + (self.dataset.features or 100) + self.variant.nuisance)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Cells of a job: run now, found, failed or excluded, missing, and whether another run holds the job."""
+
+    run: int = 0
+    found: int = 0
+    failed: int = 0
+    missing: int = 0
+    busy: bool = False
+
+
+def checkpoint_of(backbone: str) -> str:
+    """Sha256 of a backbone's weights; downloads them only if they are nowhere on this machine."""
+    path = Path(backbone) if backbone not in specs() else checkpoints.obtain(get_spec(backbone))
+    if not path.is_file():
+        get_spec(backbone)  # raises with the names that exist
+    return checkpoints.sha256(path)
+
+
+def run_job(job: Job, settings: RunSettings) -> Outcome:
+    """Run what is missing of one job, holding its lock.
+
+    Only one process works on a job at a time; another one that comes by gets a "busy" outcome and may look again. The
+    lock belongs to the operating system, so it goes with a killed process.
+    """
+    store = RecordStore(settings.root)
+    name = settings.key(job, get_arm("native"))
+    digest = hashlib.sha256(str(name).encode()).hexdigest()[:24]
+    locks = settings.root / "locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(locks / f"{digest}.lock", timeout=0):
+            return _run_locked(job, settings, store)
+    except Timeout:
+        return Outcome(busy=True)
+
+
+def _run_locked(job: Job, settings: RunSettings, store: RecordStore) -> Outcome:
+    protocol = settings.protocol
+    arms = [get_arm(name) for name in job.arms]
+    arms += [get_arm(f"prefix-{k}") for k in _known_prefixes(job, settings, store)]
+    found = {arm.name: _usable(store.read(settings.key(job, arm)), arm, job, settings) for arm in arms}
+    complete = all(found.values()) and (not job.prefix_grid or len(arms) > len(job.arms) or not _any_ok(found))
+    if settings.cache_mode == "only" or (complete and settings.cache_mode == "default"):
+        return _count({arm: record for arm, record in found.items() if record}, set(), len(found))
+    width = job.dataset.features
+    if protocol.max_features is not None and width is not None and width > protocol.max_features:
+        reason = f"the protocol {protocol.name!r} takes tables up to {protocol.max_features} columns, this has {width}"
+        return _exclude(job, settings, store, arms, reason)
+    try:
+        task = make_task(job.dataset, _load(job.dataset), job.fold, protocol, job.variant)
+    except SCFFError as error:
+        return _exclude(job, settings, store, arms, str(error))
+    if job.prefix_grid and len(arms) == len(job.arms):
+        core = len(compile_plan(task.X_support, task.y_support).core)
+        arms += [get_arm(f"prefix-{k}") for k in clip_grid(job.prefix_grid, core)]
+        found |= {a.name: _usable(store.read(settings.key(job, a)), a, job, settings) for a in arms[len(job.arms) :]}
+    if settings.cache_mode == "ignore":
+        found = dict.fromkeys(found)
+    return _run_arms(task, job, settings, store, arms, found)
+
+
+def _run_arms(
+    task: Task,
+    job: Job,
+    settings: RunSettings,
+    store: RecordStore,
+    arms: Sequence[Arm],
+    found: dict[str, Record | None],
+) -> Outcome:
+    """Run missing arms with one query chunk for all; when one runs out of memory, all start over with half of it."""
+    chunk = min([r.query_chunk for r in found.values() if r and r.ok] + [settings.protocol.query_chunk])
+    records: dict[str, Record] = {name: r for name, r in found.items() if r and (not r.ok or r.query_chunk == chunk)}
+    ran: set[str] = set()
+    while True:
+        for arm in arms:
+            if arm.name in records:
+                continue
+            request = ArmRequest(
+                arm,
+                settings.backbone,
+                settings.device,
+                task.X_support,
+                task.y_support,
+                task.X_query,
+                chunk,
+                settings.threads,
+                settings.repeats,
+            )
+            result = run_isolated(request, settings.time_limit)
+            if result.status == "oom" and chunk > 1:
+                chunk //= 2
+                logger.info("%s ran out of memory; all arms again with query chunks of %d", arm.name, chunk)
+                records = {}
+                break
+            record = _record(task, job, settings, arm, chunk, result)
+            store.write(record)
+            records[arm.name] = record
+            ran.add(arm.name)
+        else:
+            return _count(records, ran, len(arms))
+
+
+def _record(task: Task, job: Job, settings: RunSettings, arm: Arm, chunk: int, result: ArmResult) -> Record:
+    device = settings.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    record = Record(
+        key=settings.key(job, arm),
+        status="ok" if result.status == "ok" else "failed",
+        reason=result.reason if result.status != "oom" else f"out of memory: {result.reason}",
+        settings_hash=arm.settings_hash,
+        data_digest=task.digest,
+        support_hash=task.split.support_hash,
+        query_hash=task.split.query_hash,
+        n_support=len(task.y_support),
+        n_query=len(task.y_query),
+        n_columns=task.X_support.shape[1],
+        n_classes=len(np.unique(task.y_support)),
+        query_chunk=chunk,
+        checkpoint_sha256=settings.checkpoint_sha256 if arm.needs_backbone else "",
+        host=host_fingerprint(settings.threads, device),
+    )
+    if result.status != "ok":
+        return record
+    if result.checkpoint_sha256 != record.checkpoint_sha256:  # the file was replaced while the study ran
+        return replace(record, status="failed", reason="the weights changed during the run; start it again")
+    if not np.isfinite(result.proba).all():
+        return replace(record, status="failed", reason="a predicted probability is not finite")
+    return replace(
+        record,
+        metrics=score(result.proba, result.classes, task.y_query),
+        seconds=result.seconds,
+        memory=result.memory,
+        plan=result.plan,
+        gate=result.gate,
+        probability_hash=hashlib.sha256(np.ascontiguousarray(result.proba).tobytes()).hexdigest(),
+    )
+
+
+def clip_grid(grid: Iterable[int], core: int) -> list[int]:
+    """The widths below the Core's, and the Core's own."""
+    return [k for k in sorted(grid) if k < core] + [core]
+
+
+def _known_prefixes(job: Job, settings: RunSettings, store: RecordStore) -> list[int]:
+    """The job's single-leaf widths, if a record already tells how wide its Core is."""
+    if job.prefix_grid and "bounded-core" in job.arms:
+        record = store.read(settings.key(job, get_arm("bounded-core")))
+        if record is not None and record.ok:
+            return clip_grid(job.prefix_grid, record.plan["core"])
+    return []
+
+
+def _usable(record: Record | None, arm: Arm, job: Job, settings: RunSettings) -> Record | None:
+    """A record that still says what would be measured now."""
+    if record is None or (settings.retry_failed and not record.ok):
+        return None
+    if record.status == "excluded":
+        return record
+    declared = job.dataset.sha256
+    if declared and record.data_digest and record.data_digest != f"sha256:{declared}":
+        return None
+    return record if record.settings_hash == arm.settings_hash else None
+
+
+def _exclude(job: Job, settings: RunSettings, store: RecordStore, arms: Sequence[Arm], reason: str) -> Outcome:
+    for arm in arms:
+        store.write(Record(settings.key(job, arm), "excluded", reason, arm.settings_hash))
+    return Outcome(failed=len(arms))
+
+
+def _any_ok(found: dict[str, Record | None]) -> bool:
+    return any(record is not None and record.ok for record in found.values())
+
+
+def _count(records: dict[str, Record], ran: set[str], total: int) -> Outcome:
+    failed = sum(not record.ok for record in records.values())
+    run = sum(records[name].ok for name in ran if name in records)
+    return Outcome(run, len(records) - failed - run, failed, total - len(records))
+
+
+@lru_cache(maxsize=2)
+def _load(dataset: Dataset) -> TableData:
+    return dataset.load()

@@ -1,0 +1,193 @@
+"""Records: one JSON file per cell, written at once or not at all, with a checksum inside."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scff.errors import SCFFError
+
+__all__ = ["CellKey", "CorruptRecord", "Record", "RecordStore"]
+
+logger = logging.getLogger(__name__)
+
+_FORMAT = "scff-record-1"
+
+
+class CorruptRecord(SCFFError):
+    """A record file is cut short, edited or otherwise not what was written."""
+
+
+@dataclass(frozen=True, order=True)
+class CellKey:
+    """What one record is about.
+
+    Attributes
+    ----------
+    protocol, backbone : str
+    checkpoint : str
+        Beginning of the weights' sha256, or "none" for a baseline: a new checkpoint is a new cell.
+    dataset : str
+    variant : str
+    fold : int
+    arm : str
+    """
+
+    protocol: str
+    backbone: str
+    checkpoint: str
+    dataset: str
+    variant: str
+    fold: int
+    arm: str
+
+    @property
+    def path(self) -> Path:
+        """Place of the record below the results folder."""
+        model = f"{self.backbone}@{self.checkpoint}"
+        return Path("records", self.protocol, model, self.dataset, self.variant, f"f{self.fold}", f"{self.arm}.json")
+
+
+@dataclass(frozen=True)
+class Record:
+    """The receipt of one cell.
+
+    Attributes
+    ----------
+    key : CellKey
+    status : {"ok", "failed", "excluded"}
+    reason : str
+        Why not, where it is not "ok".
+    settings_hash : str
+        What the arm did.
+    data_digest, support_hash, query_hash : str
+    n_support, n_query, n_columns, n_classes : int
+    query_chunk : int
+        Query rows predicted together.
+    metrics : dict
+        See `scff.bench.metrics.METRICS`.
+    seconds : dict
+        "load", "plan", "compile", "predict", "total" (all but loading the weights).
+    memory : dict
+        "meter", "start", "peak", "added" in bytes.
+    plan : dict
+        "hash", "core" (columns), "core_leaves", "tail_leaves"; empty where nothing is planned.
+    gate : dict
+        "accepted", "alpha", "reason"; empty where there is none.
+    probability_hash : str
+        Digest of the predicted probabilities.
+    checkpoint_sha256 : str
+    host : dict
+        Machine, versions, threads.
+    """
+
+    key: CellKey
+    status: str
+    reason: str = ""
+    settings_hash: str = ""
+    data_digest: str = ""
+    support_hash: str = ""
+    query_hash: str = ""
+    n_support: int = 0
+    n_query: int = 0
+    n_columns: int = 0
+    n_classes: int = 0
+    query_chunk: int = 0
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    memory: dict[str, Any] = field(default_factory=dict)
+    plan: dict[str, Any] = field(default_factory=dict)
+    gate: dict[str, Any] = field(default_factory=dict)
+    probability_hash: str = ""
+    checkpoint_sha256: str = ""
+    host: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the cell was completed."""
+        return self.status == "ok"
+
+    def to_json(self) -> str:
+        """Serialise with a checksum over everything else."""
+        body = {"format": _FORMAT, **asdict(self)}
+        return json.dumps({**body, "checksum": _checksum(body)}, indent=1, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Record:
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        CorruptRecord
+            If it is anything else.
+        """
+        try:
+            body: dict[str, Any] = json.loads(text)
+            checksum = body.pop("checksum")
+            if checksum != _checksum(body) or body.pop("format") != _FORMAT:
+                raise CorruptRecord("the checksum does not match")
+            return cls(**{**body, "key": CellKey(**body["key"])})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CorruptRecord(f"not a record ({error})") from error
+
+
+class RecordStore:
+    """The records of a results folder.
+
+    Parameters
+    ----------
+    root : path
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(root)
+
+    def path(self, key: CellKey) -> Path:
+        """File of a cell."""
+        return self.root / key.path
+
+    def read(self, key: CellKey) -> Record | None:
+        """The record of a cell; None if there is none or it is corrupt (which is logged)."""
+        return self._read(self.path(key))
+
+    def write(self, record: Record) -> None:
+        """Write a record so that no reader ever sees half of it, whatever happens to this process."""
+        path = self.path(record.key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+        try:
+            with temporary.open("w", encoding="utf-8") as file:
+                file.write(record.to_json())
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def all(self, protocol: str = "") -> Iterator[Record]:
+        """Every sound record, or those of one protocol, in the order of paths."""
+        for path in sorted((self.root / "records" / protocol).rglob("*.json")):
+            record = self._read(path)
+            if record is not None:
+                yield record
+
+    def _read(self, path: Path) -> Record | None:
+        try:
+            return Record.from_json(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (CorruptRecord, UnicodeDecodeError) as error:
+            logger.warning("%s is corrupt (%s) and will be run again", path, error)
+            return None
+
+
+def _checksum(body: dict[str, Any]) -> str:
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

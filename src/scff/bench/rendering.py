@@ -1,0 +1,53 @@
+"""Tables of a study, from its records to files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from scff.bench import equal_memory, reports_mechanism  # noqa: F401  (they register their reports)
+from scff.bench.reports import MAKERS, make
+from scff.bench.results import Results
+from scff.bench.studies import Study
+from scff.bench.tables import ReportTable, to_html, to_latex, to_markdown, to_trace
+from scff.errors import DataError
+
+__all__ = ["study_tables", "write_tables"]
+
+
+def study_tables(study: Study, results: Sequence[Results]) -> list[ReportTable]:
+    """Every table a study declares, for one or several backbones.
+
+    Raises
+    ------
+    DataError
+        If no pair of the study is complete, or it declares a report that does not exist.
+    """
+    tables = []
+    for declared in study.reports:
+        parameters = dict(declared)
+        kind = parameters.pop("kind")
+        if kind not in MAKERS:
+            raise DataError(f"The study {study.name!r} asks for a report {kind!r}; there are {', '.join(MAKERS)}.")
+        tables += make(kind, results, **parameters)
+    if not tables:
+        raise DataError(f"No pair of the study {study.name!r} is complete yet; `scff bench run {study.name}` first.")
+    return tables
+
+
+def write_tables(study: Study, results: Sequence[Results], folder: Path) -> list[Path]:
+    """Write the tables as Markdown, LaTeX and HTML, and the records behind every cell as JSON."""
+    tables = study_tables(study, results)
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {
+        ".md": to_markdown(tables),
+        ".tex": to_latex(tables),
+        ".html": to_html(tables, study.title),
+        ".trace.json": to_trace(tables),
+    }
+    paths = []
+    for suffix, text in texts.items():
+        path = folder / f"{study.name}{suffix}"
+        path.write_text(text, encoding="utf-8")
+        paths.append(path)
+    return paths

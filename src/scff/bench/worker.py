@@ -1,0 +1,233 @@
+"""One arm in a process of its own, so that its peak memory is its own too.
+
+Processes come from a fork server that has imported torch and started nothing: a fork costs milliseconds where a fresh
+interpreter costs seconds. The request holds no query label, so no arm can see one.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import logging
+import multiprocessing
+import os
+import platform
+import select
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from importlib.metadata import PackageNotFoundError, version
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+
+from scff import checkpoints
+from scff.backbones.registry import load_backbone
+from scff.bench.arms import Arm, build
+from scff.memory import PeakMemory
+
+__all__ = ["ArmRequest", "ArmResult", "host_fingerprint", "run_arm", "run_isolated"]
+
+logger = logging.getLogger(__name__)
+
+_PACKAGES = ("scff", "torch", "numpy", "scipy", "scikit-learn", "pandas", "tabicl", "lightgbm")
+
+
+@dataclass(frozen=True, eq=False)
+class ArmRequest:
+    """What an arm is given."""
+
+    arm: Arm
+    backbone: str
+    device: str
+    X_support: pd.DataFrame
+    y_support: npt.NDArray[Any]
+    X_query: pd.DataFrame
+    query_chunk: int
+    threads: int = 1
+    repeats: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class ArmResult:
+    """What an arm gives back; ``status`` is "ok", "oom", "timeout" or "failed"."""
+
+    status: str
+    reason: str = ""
+    proba: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
+    classes: npt.NDArray[Any] = field(default_factory=lambda: np.empty(0))
+    seconds: dict[str, float] = field(default_factory=dict)
+    memory: dict[str, Any] = field(default_factory=dict)
+    plan: dict[str, Any] = field(default_factory=dict)
+    gate: dict[str, Any] = field(default_factory=dict)
+    checkpoint_sha256: str = ""
+
+
+def run_isolated(request: ArmRequest, time_limit: float | None = None) -> ArmResult:
+    """Run an arm in a new process and wait for it.
+
+    Parameters
+    ----------
+    request : ArmRequest
+    time_limit : float, optional
+        Seconds after which the process is ended and the result is a "timeout".
+    """
+    context = _context()
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(theirs, request), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        if not ours.poll(time_limit):
+            return ArmResult("timeout", f"did not finish within {time_limit:.0f} s")
+        result: ArmResult = ours.recv()
+        process.join(timeout=10)  # let it clean up behind itself
+        return result
+    except EOFError:  # it died without a word
+        process.join()
+        if process.exitcode == -9:  # the kernel ends a process that takes too much memory in this way
+            return ArmResult("oom", "the process was killed, as a rule because memory ran out")
+        return ArmResult("failed", f"the process ended with code {process.exitcode}")
+    finally:
+        ours.close()
+        if process.is_alive():
+            process.kill()
+        process.join()
+
+
+def run_arm(request: ArmRequest) -> ArmResult:
+    """Fit and predict in this process."""
+    torch.set_num_threads(request.threads)
+    device = request.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        started = time.perf_counter()
+        # Held for the whole run: weights are loaded before the meter starts, for every arm alike.
+        weights = load_backbone(request.backbone, torch.device(device)) if request.arm.needs_backbone else None
+        loaded = time.perf_counter()
+        model = build(request.arm, request.backbone, device, request.query_chunk)
+        gc.collect()
+        with PeakMemory(torch.device(device)) as meter:
+            fit_started = time.perf_counter()
+            model.fit(request.X_support, request.y_support)
+            fitted = time.perf_counter()
+            times = []
+            for _ in range(request.repeats + (request.repeats > 1)):  # repeated timings have one warm-up
+                predict_started = time.perf_counter()
+                proba = _predict(model, request.X_query, request.query_chunk)
+                times.append(time.perf_counter() - predict_started)
+        digest = checkpoints.sha256(Path(weights.path)) if weights is not None else ""
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, MemoryError) or _is_out_of_memory(error):
+            return ArmResult("oom", str(error).splitlines()[0])
+        return ArmResult("failed", f"{type(error).__name__}: {error}")
+    except Exception as error:
+        return ArmResult("failed", f"{type(error).__name__}: {error}")
+    predict = float(np.median(times[1:] if request.repeats > 1 else times))
+    inner = getattr(model, "seconds_", {})
+    seconds = {
+        "load": loaded - started,
+        "plan": float(inner.get("plan", 0.0)),
+        "compile": fitted - fit_started - float(inner.get("plan", 0.0)),
+        "predict": predict,
+        "total": fitted - fit_started + predict,
+    }
+    memory = {"meter": meter.meter, "start": meter.start, "peak": meter.peak, "added": meter.added}
+    facts = _plan_facts(model), _gate_facts(model)
+    return ArmResult("ok", "", proba, model.classes_, seconds, memory, *facts, digest)
+
+
+def host_fingerprint(threads: int, device: str) -> dict[str, Any]:
+    """The machine and the packages, as far as they can move a number."""
+    packages = {}
+    for name in _PACKAGES:
+        try:
+            packages[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+        "threads": threads,
+        "device": torch.cuda.get_device_name() if device == "cuda" and torch.cuda.is_available() else device,
+        "packages": packages,
+        "source": source_hash(),
+    }
+
+
+@cache
+def source_hash() -> str:
+    """Digest of the package's own code, apart from how it is evaluated and how weights are trained."""
+    root = resources.files("scff")
+    digest = hashlib.sha256()
+    for path in sorted(Path(str(root)).rglob("*.py")):
+        parts = path.relative_to(str(root)).parts
+        if parts[0] not in ("bench", "pretrain", "report", "cli.py", "demo.py"):
+            digest.update("/".join(parts).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _predict(model: Any, X: pd.DataFrame, query_chunk: int) -> npt.NDArray[np.float64]:
+    """Probabilities in chunks of query rows, cut here so that every arm sees the same chunks."""
+    parts = [model.predict_proba(X.iloc[i : i + query_chunk]) for i in range(0, len(X), query_chunk)]
+    return np.concatenate(parts).astype(np.float64)
+
+
+def _plan_facts(model: Any) -> dict[str, Any]:
+    plan = getattr(model, "plan_", None)
+    if plan is None:
+        return {}
+    return {
+        "hash": plan.hash,
+        "core": len(plan.core),
+        "core_leaves": len(plan.core_leaves),
+        "tail_leaves": len(plan.tail_leaves),
+    }
+
+
+def _gate_facts(model: Any) -> dict[str, Any]:
+    gate = getattr(model, "gate_", None)
+    return {} if gate is None else {"accepted": gate.accepted, "alpha": float(gate.alpha), "reason": gate.reason}
+
+
+def _is_out_of_memory(error: RuntimeError) -> bool:
+    text = str(error)
+    return isinstance(error, torch.cuda.OutOfMemoryError) or "can't allocate memory" in text or "out of memory" in text
+
+
+def _context() -> Any:
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["scff.bench.worker"])
+    return context
+
+
+def _child(pipe: Connection, request: ArmRequest) -> None:
+    threading.Thread(target=_end_with_reader, args=(pipe.fileno(),), daemon=True).start()
+    logging.getLogger("scff").setLevel(logging.ERROR)
+    result = run_arm(request)
+    try:
+        pipe.send(result)
+    except BrokenPipeError:  # nobody waits any more
+        sys.exit(1)
+
+
+def _end_with_reader(pipe: int) -> None:
+    # A run killed with -9 cannot end its children. But the reading end of their pipe closes with it, and poll tells.
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(pipe, 0)  # errors are reported whatever one asks for, and there is nothing else to ask for
+        poll.poll()
+        os._exit(1)

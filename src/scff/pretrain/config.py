@@ -1,0 +1,228 @@
+"""The recipe as data: network, curriculum and schedule, readable from and written to JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Layout of the backbone, in the words of ``tabicl``'s network.
+
+    Target-aware columns as in TabICL v2, but no feature grouping: a column's embedding must not depend on
+    which columns happen to share its leaf. Sizes keep the checkpoint below 10 MB.
+    """
+
+    max_classes: int = 10
+    embed_dim: int = 48
+    col_num_blocks: int = 1
+    col_nhead: int = 4
+    col_num_inds: int = 16
+    col_feature_group: bool = False
+    col_target_aware: bool = True
+    row_num_blocks: int = 2
+    row_nhead: int = 4
+    row_num_cls: int = 4
+    row_rope_interleaved: bool = False
+    icl_num_blocks: int = 4
+    icl_nhead: int = 4
+    zero_init: bool = False
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Shares of the sources of tables; they need not sum to one.
+
+    Parameters
+    ----------
+    easy, latent : float
+        The two families of :mod:`scff.pretrain.synthetic`.
+    pool : float
+        Tables of ``tabicl.prior``, see :mod:`scff.pretrain.pool`.
+    """
+
+    easy: float = 0.0
+    latent: float = 0.0
+    pool: float = 0.0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stretch of the curriculum.
+
+    Parameters
+    ----------
+    name : str
+        For the progress bar and the training card.
+    steps : int
+        Optimiser steps.
+    lr, lr_end : float
+        The learning rate moves from the first to the second along half a cosine.
+    mix : Mix
+        Where tables come from.
+    min_columns, max_columns : int
+        Widths, drawn log-uniformly so that narrow tables stay in every stage.
+    rows : tuple of int
+        Row counts, drawn evenly; repeat a value to weigh it.
+    micro_batches : int
+        Gradients of this many batches are accumulated in each process: each has its own shape and source, so
+        one step sees narrow and wide tables together.
+    max_cells : int
+        Bound on ``B T (D + 4)`` of one batch: wide or long tables come in small batches, the largest shortened.
+    max_tables : int
+        Bound on the tables of one batch.
+    warmup : int
+        Steps over which the learning rate rises from zero at the start of the stage.
+    """
+
+    name: str
+    steps: int
+    lr: float
+    lr_end: float
+    mix: Mix
+    min_columns: int = 2
+    max_columns: int = 64
+    rows: tuple[int, ...] = (128, 256)
+    micro_batches: int = 3
+    max_cells: int = 32_000
+    max_tables: int = 32
+    warmup: int = 0
+
+
+def _curriculum() -> tuple[Stage, ...]:
+    """Easy first, then causal and latent tables, then wide, then long, then a quiet end."""
+    return (
+        Stage("easy", 450, 3e-3, 3e-3, Mix(easy=1.0), 1, 6, (96,), 1, warmup=100),
+        Stage("narrow", 800, 3e-3, 2e-3, Mix(easy=0.35, pool=0.65), 2, 12, (128,), 1),
+        Stage("medium", 800, 2e-3, 1.5e-3, Mix(easy=0.3, latent=0.35, pool=0.35), 2, 32, (128, 192, 256), 2),
+        Stage("wide", 1200, 1.5e-3, 1e-3, Mix(easy=0.15, latent=0.5, pool=0.35), 3, 128, (128, 192, 256)),
+        Stage(
+            "long",
+            600,
+            1e-3,
+            5e-5,
+            Mix(easy=0.1, latent=0.6, pool=0.3),
+            3,
+            128,
+            (128, 256, 256, 512, 1024),
+            4,
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class RecipeConfig:
+    """Everything that decides the result of a run, given the pool and the number of processes.
+
+    Parameters
+    ----------
+    model : ModelConfig
+        Network.
+    stages : tuple of Stage
+        Curriculum.
+    seed : int
+        Seed of the initial weights and of every table.
+    ema : float
+        Decay of the exponential moving average of the weights, which is what a run delivers.
+    clip : float
+        Largest norm of a gradient.
+    weight_decay : float
+        Decoupled decay of the matrices.
+    temperature : float
+        Logits are divided by this before the loss, as TabICL divides them at inference: so probabilities are
+        trained as they will be used.
+    validate_every : int
+        Steps between validations.
+    """
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    stages: tuple[Stage, ...] = field(default_factory=_curriculum)
+    seed: int = 0
+    ema: float = 0.998
+    clip: float = 1.0
+    weight_decay: float = 0.01
+    temperature: float = 0.9
+    validate_every: int = 100
+
+    @property
+    def total_steps(self) -> int:
+        """Steps of all stages."""
+        return sum(stage.steps for stage in self.stages)
+
+    def stage_at(self, step: int) -> tuple[Stage, int]:
+        """Find the stage of a step.
+
+        Parameters
+        ----------
+        step : int
+            Step from the start of the run.
+
+        Returns
+        -------
+        stage : Stage
+            The stage.
+        step : int
+            The step counted from the stage's start.
+
+        Examples
+        --------
+        >>> recipe = RecipeConfig()
+        >>> recipe.stage_at(0)[0].name, recipe.stage_at(450)[0].name
+        ('easy', 'narrow')
+        """
+        if step < 0:
+            raise ValueError(f"step must not be negative, got {step}")
+        for stage in self.stages:
+            if step < stage.steps:
+                return stage, step
+            step -= stage.steps
+        raise ValueError("step lies behind the last stage")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain containers, for JSON."""
+        plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> RecipeConfig:
+        """Build from plain containers; absent keys keep their defaults, unknown keys are an error.
+
+        Parameters
+        ----------
+        plain : dict
+            As :meth:`to_dict` returns it, or a part of it.
+
+        Returns
+        -------
+        RecipeConfig
+            The recipe.
+        """
+        plain = dict(plain)
+        if "model" in plain:
+            plain["model"] = ModelConfig(**plain["model"])
+        if "stages" in plain:
+            plain["stages"] = tuple(
+                Stage(**{**stage, "mix": Mix(**stage["mix"]), "rows": tuple(stage.get("rows", (128, 256)))})
+                for stage in plain["stages"]
+            )
+        return cls(**plain)
+
+    @classmethod
+    def read(cls, path: Path) -> RecipeConfig:
+        """Read a JSON file.
+
+        Parameters
+        ----------
+        path : Path
+            The file.
+
+        Returns
+        -------
+        RecipeConfig
+            The recipe.
+        """
+        return cls.from_dict(json.loads(path.read_text()))

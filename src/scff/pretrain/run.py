@@ -1,0 +1,254 @@
+"""A training run in a folder: processes, lock, saved state, progress, result.
+
+The folder holds ``state.pt`` (everything a resumed run needs), ``best.ckpt`` (best validation so far) and,
+at the end, ``nano.ckpt`` with its card ``nano.json``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.multiprocessing.spawn import spawn
+from tqdm.auto import tqdm
+
+from scff.pretrain import network
+from scff.pretrain.card import sha256, write_card
+from scff.pretrain.config import RecipeConfig
+from scff.pretrain.pool import Pool
+from scff.pretrain.trainer import StepReport, Trainer
+
+logger = logging.getLogger(__name__)
+
+#: A kill loses at most this much work, plus the step under way.
+SAVE_SECONDS = 40.0
+
+#: Name of the result.
+RESULT = "nano.ckpt"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to run, and where.
+
+    Parameters
+    ----------
+    folder : Path
+        The run's folder.
+    recipe : RecipeConfig or None
+        The recipe; None continues the run in the folder.
+    pool : Path or None
+        Folder of the pool.
+    init : Path or None
+        A checkpoint to begin from.
+    steps : int or None
+        Stop when the run reaches this step.
+    minutes : float or None
+        Stop after this time; the run can be continued.
+    save_seconds : float
+        Time between saved states.
+    """
+
+    folder: Path
+    recipe: RecipeConfig | None = None
+    pool: Path | None = None
+    init: Path | None = None
+    steps: int | None = None
+    minutes: float | None = None
+    save_seconds: float = SAVE_SECONDS
+
+
+def run(job: Job, processes: int = 2) -> bool:
+    """Run or continue a training run.
+
+    Parameters
+    ----------
+    job : Job
+        What to run.
+    processes : int
+        Processes of one thread each. Small matrices gain nothing from threads: two processes beat one of two.
+
+    Returns
+    -------
+    bool
+        True when the recipe is finished and the result written.
+    """
+    job.folder.mkdir(parents=True, exist_ok=True)
+    state = job.folder / "state.pt"
+    if job.recipe is None and not state.exists():
+        raise FileNotFoundError(f"nothing to resume in {job.folder}")
+    if job.recipe is not None and state.exists():
+        raise FileExistsError(f"{job.folder} holds a run already; resume it or choose another folder")
+    with _locked(job.folder / "lock"), tempfile.TemporaryDirectory() as meeting:
+        address = f"file://{meeting}/store"
+        if processes == 1:
+            _work(0, 1, address, job)
+        else:
+            spawn(_work, args=(processes, address, job), nprocs=processes)  # type: ignore[no-untyped-call]
+    return (job.folder / RESULT).exists()
+
+
+class _locked:
+    """Hold a folder against a second run; the lock dies with its process, however that dies."""
+
+    def __init__(self, path: Path, patience: float = 30.0) -> None:
+        self.path, self.patience = path, patience
+
+    def __enter__(self) -> None:
+        self.file = self.path.open("w")
+        deadline = time.monotonic() + self.patience
+        while True:
+            try:
+                fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                # Workers of a killed run may still be finishing their step.
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"another run works in {self.path.parent}") from None
+                time.sleep(0.5)
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+
+
+def _work(rank: int, world: int, address: str, job: Job) -> None:
+    """Body of one process."""
+    torch.set_num_threads(1)
+    if world > 1:
+        # A spawned process starts without its parent's logging.
+        logging.basicConfig(level=logging.INFO if rank == 0 else logging.WARNING, format="%(message)s")
+        if sys.platform == "linux":
+            # All processes are on this machine, whatever its name resolves to.
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        dist.init_process_group("gloo", init_method=address, rank=rank, world_size=world)
+    try:
+        _train(_prepare(rank, world, job), job, parent=os.getppid())
+    finally:
+        if world > 1:
+            dist.destroy_process_group()
+
+
+def _prepare(rank: int, world: int, job: Job) -> Trainer:
+    """Build a trainer at the step where the run stands."""
+    stored: dict[str, Any] | None = None
+    if job.recipe is None:
+        stored = torch.load(job.folder / "state.pt", weights_only=True)
+    recipe = RecipeConfig.from_dict(stored["recipe"]) if stored else job.recipe
+    assert recipe is not None
+    reads_pool = any(stage.mix.pool > 0 for stage in recipe.stages)
+    if reads_pool and job.pool is None:
+        raise ValueError("the recipe reads from a pool: name its folder")
+    pool = Pool(job.pool) if reads_pool and job.pool is not None else None
+    trainer = Trainer(recipe, pool, rank, world)
+    if stored:
+        trainer.restore(stored)
+    elif job.init is not None:
+        layout, weights = network.load(job.init)
+        if layout != recipe.model:
+            raise ValueError("the checkpoint to begin from has another layout than the recipe")
+        trainer.start_from(weights)
+        if rank == 0:
+            _note_origin(job.folder, job.init)
+    return trainer
+
+
+def _note_origin(folder: Path, init: Path) -> None:
+    """Remember where the first weights came from, with their card when they have one."""
+    card = init.with_suffix(".json")
+    origin = json.loads(card.read_text()) if card.exists() else {"checkpoint": init.name}
+    (folder / "origin.json").write_text(json.dumps({**origin, "sha256": sha256(init)}, indent=2) + "\n")
+
+
+def _train(trainer: Trainer, job: Job, parent: int) -> None:
+    """Step until the recipe, the step bound or the time is over, or the parent process is gone."""
+    recipe, first = trainer.recipe, trainer.rank == 0
+    last = recipe.total_steps if job.steps is None else min(job.steps, recipe.total_steps)
+    began = saved = time.monotonic()
+    deadline = began + 60 * job.minutes if job.minutes is not None else float("inf")
+    bar = tqdm(total=recipe.total_steps, initial=trainer.step, unit="step", disable=not first, smoothing=0.02)
+    shown: StepReport | None = None
+    while trainer.step < last:
+        report = trainer.train_step(want_stop=time.monotonic() >= deadline)
+        if os.getppid() != parent:
+            # The parent was killed, and with it went the lock: leave the folder to whoever resumes.
+            raise SystemExit("the parent process is gone")
+        if first:
+            shown = _smooth(shown, report)
+            bar.set_description(recipe.stage_at(trainer.step - 1)[0].name)
+            bar.set_postfix_str(f"loss {shown.loss:.3f}, class prior {shown.baseline:.3f}")
+            bar.update()
+            if trainer.step % recipe.validate_every == 0 or trainer.step == recipe.total_steps:
+                _validate(trainer, job.folder)
+            if time.monotonic() - saved >= job.save_seconds:
+                trainer.save(job.folder / "state.pt")
+                saved = time.monotonic()
+        if report.stop:
+            break
+    bar.close()
+    if first:
+        trainer.save(job.folder / "state.pt")
+        if trainer.step == recipe.total_steps:
+            deliver(job.folder)
+
+
+def _smooth(shown: StepReport | None, report: StepReport) -> StepReport:
+    """Average over some fifty steps, for eyes: tables differ too much for a single step to say anything."""
+    if shown is None:
+        return report
+    loss = 0.98 * shown.loss + 0.02 * report.loss
+    return StepReport(loss, 0.98 * shown.baseline + 0.02 * report.baseline, report.stop)
+
+
+def _validate(trainer: Trainer, folder: Path) -> None:
+    """Validate, and keep the weights when they are the best so far."""
+    if trainer.validate():
+        network.save(folder / "best.ckpt", trainer.recipe.model, trainer.ema)
+    logger.info("validation %s", json.dumps(trainer.history[-1]))
+
+
+def deliver(folder: Path) -> Path:
+    """Write the best weights of a run, finished or not, with their card.
+
+    Parameters
+    ----------
+    folder : Path
+        The run's folder.
+
+    Returns
+    -------
+    Path
+        The checkpoint; the card lies beside it.
+    """
+    stored = torch.load(folder / "state.pt", weights_only=True)
+    recipe = RecipeConfig.from_dict(stored["recipe"])
+    result, best, origin = folder / RESULT, folder / "best.ckpt", folder / "origin.json"
+    if best.exists():
+        shutil.copyfile(best, result)
+    else:
+        network.save(result, recipe.model, stored["ema"])
+    facts = {
+        "origin": json.loads(origin.read_text()) if origin.exists() else "random weights",
+        "recipe": stored["recipe"],
+        "processes": stored["world"],
+        "pool": stored["pool"],
+        "steps": stored["step"],
+        "steps_planned": recipe.total_steps,
+        "tables_seen": stored["tables"],
+        "cpu_hours": round(stored["cpu_seconds"] / 3600, 3),
+        "best": stored["best"],
+        "history": stored["history"],
+    }
+    write_card(result, facts)
+    logger.info("wrote %s", result)
+    return result
