@@ -1,6 +1,7 @@
 """Native against folded inference as tables get wider: added memory, CPU time, second predictions.
 
     python benchmarks/width.py                       # the whole study; hours
+    python benchmarks/width.py --quick               # one model, two widths, once
     python benchmarks/width.py --columns 512 1024 2048 4096 --repeats 1 --model tabicl-v2
 
 Full-size architectures with seeded random weights: time and memory do not depend on what weights know. Every arm runs
@@ -27,6 +28,8 @@ ARMS = ("native", "folded")
 
 def build(model: str, path: Path) -> None:
     """Write a full-size checkpoint of random weights in the model's own format."""
+    if model == "tabpfn-3":
+        return build_tabpfn(path)
     import torch
     from tabicl._model.tabicl import TabICL
 
@@ -43,7 +46,27 @@ def build(model: str, path: Path) -> None:
     }
     config = {"tabicl-v2": v2, "tabicl-v1": v1}[model]
     torch.manual_seed(0)
-    torch.save({"config": config, "state_dict": TabICL(**config).state_dict()}, path)
+    return torch.save({"config": config, "state_dict": TabICL(**config).state_dict()}, path)
+
+
+def build_tabpfn(path: Path) -> None:
+    """The same for TabPFN-3, at the sizes its configuration has by default."""
+    from dataclasses import asdict
+
+    import torch
+    from tabpfn.architectures import ARCHITECTURES
+    from tabpfn.inference_config import InferenceConfig
+    from tabpfn.preprocessing import PreprocessorConfig
+
+    module = ARCHITECTURES["tabpfn_v3"]
+    config, _ = module.parse_config({"max_num_classes": 10, "num_buckets": 50})
+    torch.manual_seed(0)
+    model = module.get_architecture(config)
+    inference = InferenceConfig(
+        PREPROCESS_TRANSFORMS=[PreprocessorConfig("none")], MAX_NUMBER_OF_CLASSES=10, SOFTMAX_TEMPERATURE=0.9
+    )
+    payload = {"state_dict": model.state_dict(), "config": asdict(config), "inference_config": asdict(inference)}
+    torch.save(payload | {"architecture_name": "tabpfn_v3"}, path)
 
 
 def make_table(columns: int, classes: int):
@@ -215,16 +238,20 @@ def plot(cells: list[dict], path: Path) -> None:
 def main() -> None:
     """Parse, measure, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", nargs="+", default=["tabicl-v2", "tabicl-v1"])
+    parser.add_argument("--model", nargs="+", default=["tabicl-v2", "tabicl-v1", "tabpfn-3"])
     parser.add_argument("--columns", nargs="+", type=int, default=[256, 512, 1024, 2048, 4096, 8192])
     parser.add_argument("--classes", nargs="+", type=int, default=[2, 10])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--limit", type=int, default=16 << 30, help="bytes a process may allocate before it dies")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "width")
+    parser.add_argument("--quick", action="store_true", help="one model, two widths, one repeat: minutes")
     parser.add_argument("--arm", choices=ARMS, help=argparse.SUPPRESS)
     parser.add_argument("--checkpoint", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.quick:
+        args.model, args.columns, args.classes, args.repeats = args.model[:1], [256, 512], [2], 1
+        args.out = args.out.with_name(args.out.name + "_quick")
     if args.arm:
         found = run_arm(args.arm, args.checkpoint, args.columns[0], args.classes[0], args.threads, args.limit)
         print(json.dumps(found))

@@ -177,7 +177,8 @@ def test_6_several_passes_agree_with_one(backbone, wide, monkeypatch):
     reference = clf.predict_proba(Q)
     folded = clf._runtime[1][0]
     assert isinstance(folded, folding.Folded)
-    monkeypatch.setattr(folded, "options", folding.FoldOptions(query_chunk=4, pass_rows=9))
+    monkeypatch.setattr(folded, "options", folding.FoldOptions(pass_rows=9))
+    monkeypatch.setattr(folded.engine, "_options", folding.FoldOptions(query_chunk=4))
     np.testing.assert_allclose(clf.predict_proba(Q), reference, atol=1e-5)
 
 

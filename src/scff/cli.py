@@ -55,6 +55,13 @@ class Method(StrEnum):
     mass_huber = "mass-huber"
 
 
+class Engine(StrEnum):
+    """Where the work is done."""
+
+    local = "local"
+    ray = "ray"
+
+
 @app.command()
 def fit(
     table: TablePath,
@@ -73,9 +80,9 @@ def fit(
 ) -> None:
     """Compile a labelled table into a model file (no weights inside)."""
     from scff import FoldedClassifier
-    from scff.files import read_table, save_model, split_target
+    from scff.files import read_labelled, save_model
 
-    X, y = split_target(read_table(table), target, table)
+    X, y = read_labelled(table, target)
     clf = FoldedClassifier(
         backbone=backbone,
         method=method.value,
@@ -92,7 +99,7 @@ def fit(
     save_model(clf, output)
     facts = {
         "model": str(output),
-        "rows": len(X),
+        "rows": X.shape[0],
         "columns": X.shape[1],
         "classes": [_plain(c) for c in clf.classes_],
         "backbone": clf.backbone_,
@@ -103,7 +110,7 @@ def fit(
     }
     if as_json:
         return _print_json(facts)
-    _out.print(f"[bold]{table.name}[/]: {len(X)} rows, {X.shape[1]} columns, {len(clf.classes_)} classes")
+    _out.print(f"[bold]{table.name}[/]: {X.shape[0]} rows, {X.shape[1]} columns, {len(clf.classes_)} classes")
     _out.print(f"backbone  {clf.backbone_}")
     if clf.plan_ is not None:
         _out.print(f"plan      {_describe(clf.plan_)}")
@@ -119,26 +126,25 @@ def predict(
     table: TablePath,
     output: Annotated[Path, typer.Option("--output", "-o", help="CSV, TSV or Parquet file to write.")],
     proba: Annotated[bool, typer.Option(help="Also write one probability column per class.")] = True,
+    engine: Annotated[Engine, typer.Option(help="ray scores the files of a directory on a cluster.")] = Engine.local,
     as_json: Json = False,
 ) -> None:
-    """Predict the rows of a table."""
+    """Predict the rows of a table, or of a directory of Parquet files in the order of their names."""
     import pandas as pd
 
-    from scff.files import load_model, read_table, write_table
+    from scff.files import load_model, write_table
+    from scff.scoring import parts_of, score_table
 
     clf = load_model(model)
-    frame = read_table(table)
-    names = [str(name) for name in clf.feature_names_in_]
-    missing = [name for name in names if name not in frame.columns]
-    if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise DataError(f"{table} lacks the column {missing[0]!r}{more} that {model} was fitted on.")
     clf.verbose = _wants_bars(as_json)
-    P = clf.predict_proba(frame[names])
-    out = pd.DataFrame({"prediction": clf.classes_[P.argmax(axis=1)]})
-    if proba:
-        for k, label in enumerate(clf.classes_):
-            out[f"p_{label}"] = P[:, k]
+    parts = parts_of(table)
+    if engine is Engine.ray:
+        from scff.cluster import score_parts
+
+        scored = list(score_parts(clf, parts, proba))
+    else:
+        scored = [score_table(clf, part, proba) for part in parts]
+    out = pd.concat(scored, ignore_index=True)
     write_table(out, output)
     if as_json:
         return _print_json({"output": str(output), "rows": len(out), "classes": [_plain(c) for c in clf.classes_]})
@@ -157,16 +163,16 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Show what would be folded how; needs no model."""
-    from scff.files import read_table, split_target, write_atomically
+    from scff.files import read_labelled, write_atomically
     from scff.plan import compile_plan
 
-    X, y = split_target(read_table(table), target, table)
+    X, y = read_labelled(table, target)
     compiled = compile_plan(X, y, leaf_width=leaf_width, fdr=fdr)
     if output is not None:
         write_atomically(output, lambda path: path.write_text(compiled.to_json()))
     if as_json:
         return _print_json(_plan_facts(compiled) | {"top": _top_columns(compiled, top)})
-    _out.print(f"[bold]{table.name}[/]: {len(X)} rows, {X.shape[1]} columns")
+    _out.print(f"[bold]{table.name}[/]: {X.shape[0]} rows, {X.shape[1]} columns")
     _out.print(_describe(compiled))
     grid = RichTable("column", "F", "q", "leaf", box=None, pad_edge=False)
     for row in _top_columns(compiled, top):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from scff.errors import DataError
 from scff.tables import Table, as_table
+from scff.wide import open_wide
 
 __all__ = ["FoldedEstimator"]
 
@@ -25,22 +28,29 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
         if reset:
             self.__dict__.pop("_runtime", None)
         try:
-            if hasattr(X, "columns") and hasattr(X, "dtypes"):
+            if isinstance(X, os.PathLike):
+                X = open_wide(X)
+            if isinstance(X, Table):
+                table = X
+                # scikit-learn checks and remembers names and width; it need not see the rows.
+                width = np.empty((0, X.n_columns), dtype=np.float32)
+                heads = width if X.names is None else pd.DataFrame(width, columns=list(X.names))
+                validate_data(self, heads, reset=reset, skip_check_array=True)
+            elif hasattr(X, "columns") and hasattr(X, "dtypes"):
                 table = as_table(X)
                 validate_data(self, X, reset=reset, skip_check_array=True)
-                if table.n_rows == 0:
-                    raise DataError("The table has no rows; 0 sample(s) cannot be used.")
-                if not reset:
-                    table = table.like(self._support)
             else:
-                values = validate_data(
-                    self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"
-                )
+                # `as_table` looks for infinity itself: no need to go over the table twice.
+                values = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
                 table = as_table(values)
         except DataError:
             raise
         except ValueError as error:
             raise DataError(str(error)) from error
+        if table.n_rows == 0:
+            raise DataError("The table has no rows; 0 sample(s) cannot be used.")
+        if not reset:
+            table = table.like(self._support)
         if not reset and table.is_numeric != self._support.is_numeric:
             raise DataError(
                 "This model was fitted on a DataFrame with text or categories; pass the same columns again."

@@ -18,7 +18,7 @@ from scff.caches import CacheMode
 from scff.errors import BackboneError, DataError
 from scff.estimator_base import FoldedEstimator
 from scff.folding import Compiled, FoldOptions
-from scff.members import METHODS, Method, compile_members
+from scff.members import ENGINES, METHODS, EngineName, Method, compile_members
 from scff.memory import PeakMemory, parse_bytes
 from scff.plan import FoldPlan, Routing, compile_plan
 from scff.tables import Table, encode_target
@@ -71,11 +71,14 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     routing : {"anova", "random"}, default="anova"
         ``"random"`` is the paper's control: a Core of the same size, drawn at random.
     leaf_batch : int or "auto", default="auto"
-        Leaves encoded together; "auto" is 1 on a CPU and 8 on an accelerator.
+        Leaves encoded together; "auto" is 1 on a CPU and as many as fit into half of an accelerator's free memory.
     query_chunk : int or "auto", default="auto"
-        Query rows encoded together; "auto" is 256 on a CPU and 1024 on an accelerator.
+        Query rows encoded together; "auto" is 256 on a CPU and 1024 on an accelerator, fewer when its memory runs out.
     encode_unused_tail : bool, default=False
         Encode the Tail even where it cannot be let in, as the paper literally does; for audits.
+    engine : {"local", "ray"}, default="local"
+        ``"ray"`` encodes leaves on a Ray cluster: the one that is running or that ``RAY_ADDRESS`` names, otherwise one
+        on this machine. It needs ``pip install 'scff[ray]'`` and runs on CPUs.
 
     Attributes
     ----------
@@ -128,6 +131,7 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         leaf_batch: int | Literal["auto"] = "auto",
         query_chunk: int | Literal["auto"] = "auto",
         encode_unused_tail: bool = False,
+        engine: EngineName = "local",
     ) -> None:
         self.backbone = backbone
         self.method = method
@@ -144,14 +148,16 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         self.leaf_batch = leaf_batch
         self.query_chunk = query_chunk
         self.encode_unused_tail = encode_unused_tail
+        self.engine = engine
 
     def fit(self, X: Any, y: Any) -> FoldedClassifier:
         """Compile a labelled support table.
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_columns)
-            Missing values may be NaN; text, categories and booleans come in a pandas or polars DataFrame.
+        X : array-like, DataFrame, Table or path of shape (n_rows, n_columns)
+            Missing values may be NaN; text, categories and booleans come in a pandas or polars DataFrame. The path of
+            a ``.npy`` or numeric Parquet file, or what `scff.wide.open_wide` makes of it, is read a leaf at a time.
         y : array-like of shape (n_rows,)
 
         Returns
@@ -191,7 +197,7 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_columns)
+        X : array-like, DataFrame, Table or path of shape (n_rows, n_columns)
             The same columns as at fit.
 
         Returns
@@ -282,7 +288,9 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         )
         limit = None if self.memory_limit is None else parse_bytes(self.memory_limit)
         rule = self._rule if self.method == "scff" else None
-        members = compile_members(views, self.plan_, self._codes, self.method, rule, gates, self.cache, options, limit)
+        members = compile_members(
+            views, self.plan_, self._codes, self.method, rule, gates, self.cache, options, limit, self.engine
+        )
         self._runtime: tuple[RowBackbone, list[Compiled]] = (backbone, members)
         return planned
 
@@ -291,6 +299,8 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
             raise DataError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}.")
         if self.cache not in (True, False, "disk"):
             raise DataError(f'cache must be True, False or "disk", not {self.cache!r}.')
+        if self.engine not in ENGINES:
+            raise DataError(f"engine must be one of {', '.join(ENGINES)}, not {self.engine!r}.")
         if self.n_estimators < 1:
             raise DataError(f"n_estimators must be at least 1, not {self.n_estimators}.")
         if isinstance(self.tail, TailRule):

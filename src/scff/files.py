@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,24 @@ import pyarrow as pa
 
 from scff import __version__
 from scff.errors import DataError, ModelFileError
+from scff.tables import Table
+from scff.wide import is_wide, open_labelled, open_wide
 
 if TYPE_CHECKING:
     from scff.estimators import FoldedClassifier
 
-__all__ = ["load_model", "read_table", "save_model", "split_target", "write_atomically", "write_table"]
+__all__ = [
+    "load_model",
+    "read_columns",
+    "read_labelled",
+    "read_table",
+    "save_model",
+    "split_target",
+    "write_atomically",
+    "write_table",
+]
+
+logger = logging.getLogger(__name__)
 
 _FORMAT = "scff-model-1"
 
@@ -53,6 +67,40 @@ def read_table(path: Path) -> pd.DataFrame:
     if frame.empty:
         raise DataError(f"{path} holds no rows ({frame.shape[0]} rows, {frame.shape[1]} columns).")
     return frame
+
+
+def read_labelled(path: Path, target: str) -> tuple[pd.DataFrame | Table, Any]:
+    """Read a table and its target; a very wide numeric Parquet file stays on disk and is opened instead.
+
+    Raises
+    ------
+    DataError
+        As `read_table` and `split_target`.
+    """
+    if is_wide(path):
+        try:
+            return open_labelled(path, target)
+        except DataError as error:  # text in a feature, or no such target: the general way says what is wrong
+            logger.info("%s is loaded as a whole: %s", path, error)
+    return split_target(read_table(path), target, path)
+
+
+def read_columns(path: Path, names: Sequence[str], numeric: bool) -> pd.DataFrame | Table:
+    """Read the named columns of a table, in this order; those of a very wide numeric Parquet file stay on disk.
+
+    Raises
+    ------
+    DataError
+        If one of them is not there.
+    """
+    if numeric and is_wide(path):
+        return open_wide(path, names)
+    frame = read_table(path)
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise DataError(f"{path} lacks the column {missing[0]!r}{more} that the model was fitted on.")
+    return frame[list(names)]
 
 
 def split_target(frame: pd.DataFrame, target: str, path: Path) -> tuple[pd.DataFrame, pd.Series[Any]]:

@@ -10,7 +10,9 @@ import numpy as np
 
 from scff.backbones.base import IntArray, RowView, TokenView
 from scff.caches import MEMORY_BYTES, CacheMode, CacheStore
-from scff.errors import MemoryBudgetError
+from scff.devices import free_bytes, leaves_that_fit
+from scff.engines import Engine, LocalEngine
+from scff.errors import DataError, MemoryBudgetError
 from scff.folding import Compiled, FoldOptions, Native, fold
 from scff.mass_huber import MassHuber
 from scff.memory import format_bytes, keep_within
@@ -18,9 +20,11 @@ from scff.plan import FoldPlan
 from scff.tail import TailGate, TailRule
 from scff.token_folding import fold_tokens
 
-__all__ = ["METHODS", "Method", "compile_members"]
+__all__ = ["ENGINES", "METHODS", "EngineName", "Method", "compile_members"]
 
 Method = Literal["scff", "native", "raw-core", "bounded-core", "mass-huber"]
+EngineName = Literal["local", "ray"]
+ENGINES = ("local", "ray")
 METHODS = ("scff", "native", "raw-core", "bounded-core", "mass-huber")
 
 
@@ -34,6 +38,7 @@ def compile_members(
     cache: CacheMode,
     options: FoldOptions,
     limit: int | None,
+    engine: EngineName = "local",
 ) -> list[Compiled]:
     """Compile every ensemble view of a support table.
 
@@ -54,15 +59,33 @@ def compile_members(
     options : FoldOptions
     limit : int, optional
         Budget of added bytes.
+    engine : {"local", "ray"}
+        Where leaves are encoded.
 
     Returns
     -------
     list of Compiled
     """
     cache_bytes = MEMORY_BYTES
+    if not getattr(views[0], "thread_safe", False):
+        options = replace(options, workers=1)
+    if options.leaf_batch is None:
+        widest = 1 if plan is None else max(map(len, plan.leaves))
+        leaf_bytes = views[0].native_bytes(widest, options.query_chunk)
+        options = replace(options, leaf_batch=leaves_that_fit(free_bytes(options.device), leaf_bytes))
     if limit is not None:
         options, cache_bytes = _within(limit, views[0], plan, len(y), method, options)
     store = CacheStore(cache, cache_bytes)
+    where: Engine = LocalEngine(store, options)
+    if engine == "ray":
+        if plan is None or method not in ("scff", "bounded-core") or isinstance(views[0], TokenView):
+            raise DataError(
+                'engine="ray" spreads the leaves of a row backbone over a cluster; use it with method="scff" or '
+                '"bounded-core", or leave engine at "local".'
+            )
+        from scff.cluster import RayEngine
+
+        where = RayEngine(options) if limit is None else RayEngine(options, most=options.leaf_batch or 1)
     members: list[Compiled] = []
     for i, view in enumerate(views):
         if plan is None:
@@ -75,7 +98,7 @@ def compile_members(
             members.append(MassHuber(view, plan, store, options))
         else:
             gate = gates[i] if gates else None
-            members.append(fold(view, plan, y, store, rule=rule, gate=gate, options=options))
+            members.append(fold(view, plan, y, store, rule=rule, gate=gate, options=options, engine=where))
     return members
 
 
@@ -103,7 +126,16 @@ def _within(
                 f"{format_bytes(view.native_bytes(widest, 1))}; raise the limit, lower leaf_width, or fit fewer rows."
             )
         return replace(options, query_chunk=chunk), 0
-    leaf = view.footprint(max(map(len, plan.leaves)), limit // options.leaf_batch)
-    blocks = keep_within(limit, leaf, n_support, options.query_chunk, options.pass_rows, options.leaf_batch)
-    options = replace(options, leaf_batch=blocks.leaf_batch, query_chunk=blocks.query_chunk, pass_rows=blocks.pass_rows)
+    batch = options.leaf_batch or 1
+    most = batch * options.workers
+    leaf = view.footprint(max(map(len, plan.leaves)), limit // most)
+    blocks = keep_within(limit, leaf, n_support, options.query_chunk, options.pass_rows, most)
+    batch = min(batch, blocks.leaf_batch)
+    options = replace(
+        options,
+        leaf_batch=batch,
+        workers=blocks.leaf_batch // batch,
+        query_chunk=blocks.query_chunk,
+        pass_rows=blocks.pass_rows,
+    )
     return options, min(blocks.cache_bytes, MEMORY_BYTES)

@@ -8,6 +8,7 @@ copied to float64, filled with its support medians and centred before anything i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +23,14 @@ _BLOCK_BYTES = 2 << 20
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def anova(X: npt.NDArray[np.floating], y: npt.NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+def anova(X: Any, y: npt.NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
     """One-way ANOVA of every column.
 
     Parameters
     ----------
     X : ndarray of shape (n, D)
-        Numeric columns; NaN is filled with the column's median on a copy, a column of NaN counts as constant.
+        Numeric columns, or anything with a shape that gives them as ``X[:, start:stop]``; NaN is filled with
+        the column's median on a copy, a column of NaN counts as constant.
     y : ndarray of int of shape (n,)
         Class codes ``0 .. k-1``, all of them present.
 
@@ -62,7 +64,7 @@ def anova(X: npt.NDArray[np.floating], y: npt.NDArray[np.int64]) -> tuple[FloatA
     return f, p
 
 
-def linear(X: npt.NDArray[np.floating], y: FloatArray) -> tuple[FloatArray, FloatArray]:
+def linear(X: Any, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """F test of the simple linear regression of ``y`` on every column; same conventions as `anova`."""
     n, n_columns = X.shape
     f = np.zeros(n_columns)
@@ -81,9 +83,7 @@ def linear(X: npt.NDArray[np.floating], y: FloatArray) -> tuple[FloatArray, Floa
     return f, p
 
 
-def _centred_blocks(
-    X: npt.NDArray[np.floating], order: npt.NDArray[np.int64]
-) -> Iterator[tuple[slice, FloatArray, npt.NDArray[np.bool_]]]:
+def _centred_blocks(X: Any, order: npt.NDArray[np.int64]) -> Iterator[tuple[slice, FloatArray, npt.NDArray[np.bool_]]]:
     """Yield column blocks as centred, median-filled float64 copies with rows in ``order``, and which columns vary."""
     n, n_columns = X.shape
     width = max(1, _BLOCK_BYTES // (8 * n))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,25 @@ from pandas.api import types as pdt
 
 from scff.errors import DataError
 
-__all__ = ["Table", "as_table", "encode_target"]
+__all__ = ["Columns", "Table", "as_table", "check_unique", "encode_target"]
+
+# Columns looked at together on the search for infinity: bounds the working copy on very wide tables.
+_BLOCK = 1024
+
+
+class Columns(Protocol):
+    """A numeric table that stays on disk: as much of an array as folding needs."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        """``[start:stop]`` gives rows without reading them, ``[rows, columns]`` an array."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -22,13 +40,13 @@ class Table:
 
     Attributes
     ----------
-    values : ndarray or DataFrame
-        A float array where every column is numeric, otherwise the DataFrame itself.
+    values : ndarray, Columns or DataFrame
+        A float array, in memory or on disk, where every column is numeric; otherwise the DataFrame itself.
     names : tuple of str or None
         Column names, if the input had any.
     """
 
-    values: npt.NDArray[np.floating] | pd.DataFrame
+    values: npt.NDArray[np.floating] | pd.DataFrame | Columns
     names: tuple[str, ...] | None = None
 
     @property
@@ -42,19 +60,24 @@ class Table:
         return int(self.values.shape[1])
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.n_rows, self.n_columns
+
+    @property
     def is_numeric(self) -> bool:
         """Whether every column is numeric."""
-        return isinstance(self.values, np.ndarray)
+        return not isinstance(self.values, pd.DataFrame)
 
     def rows(self, start: int, stop: int) -> Table:
         """Rows ``start`` to ``stop``, without a copy where the storage allows it."""
-        if isinstance(self.values, np.ndarray):
-            return Table(self.values[start:stop], self.names)
-        return Table(self.values.iloc[start:stop], self.names)
+        if isinstance(self.values, pd.DataFrame):
+            return Table(self.values.iloc[start:stop], self.names)
+        return Table(self.values[start:stop], self.names)
 
     def columns(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.floating]:
         """Copy the named columns of a numeric table, contiguous by row."""
-        if not isinstance(self.values, np.ndarray):
+        if isinstance(self.values, pd.DataFrame):
             raise TypeError("only a numeric table has numeric columns")
         return np.ascontiguousarray(self.values[:, indices])
 
@@ -62,17 +85,17 @@ class Table:
         """These rows with the column types of the support, which a file format may have lost."""
         if self.is_numeric == support.is_numeric:
             return self
-        if isinstance(self.values, np.ndarray):
-            return Table(pd.DataFrame(self.values, columns=list(support.names or ())), self.names)
+        if not isinstance(self.values, pd.DataFrame):
+            return Table(pd.DataFrame(np.asarray(self.values), columns=list(support.names or ())), self.names)
         for name in self.values.columns:
             column = self.values[name]
             if not pdt.is_numeric_dtype(column.dtype) and column.notna().any():
                 raise DataError(f"Column {str(name)!r} was numeric at fit and is {column.dtype} now.")
         return as_table(self.values.apply(pd.to_numeric))
 
-    def numeric(self) -> npt.NDArray[np.floating]:
+    def numeric(self) -> npt.NDArray[np.floating] | Columns:
         """Every column as numbers, for ranking: categories by their sorted codes, missing values as NaN."""
-        if isinstance(self.values, np.ndarray):
+        if not isinstance(self.values, pd.DataFrame):
             return self.values
         out = np.empty((self.n_rows, self.n_columns), dtype=np.float64)
         for j in range(self.n_columns):
@@ -105,7 +128,7 @@ def as_table(X: Any) -> Table:
             raise DataError(f"X must have two dimensions, rows and columns; it has {values.ndim}.")
         return Table(_finite(_floats(values), None))
     names = tuple(map(str, X.columns))
-    _check_unique(names)
+    check_unique(names)
     # Truth values are numbers here: backbones disagree on them, and TabICL drops NumPy's bool without a word.
     flags = [name for name, dtype in zip(X.columns, X.dtypes, strict=True) if pdt.is_bool_dtype(dtype)]
     if flags:
@@ -146,12 +169,14 @@ def _floats(values: npt.NDArray[Any]) -> npt.NDArray[np.floating]:
 
 
 def _finite(values: npt.NDArray[np.floating], names: Sequence[str] | None) -> npt.NDArray[np.floating]:
-    # The sum is cheap and infinite or NaN whenever a value is; only then look closer, a column at a time.
+    # The sum is cheap and infinite or NaN whenever a value is; only then look closer, some columns at a time.
     with np.errstate(over="ignore", invalid="ignore"):
         suspicious = not np.isfinite(values.sum(dtype=np.float64))
     if suspicious:
-        for j in range(values.shape[1]):
-            if np.isinf(values[:, j]).any():
+        for start in range(0, values.shape[1], _BLOCK):
+            infinite = np.isinf(values[:, start : start + _BLOCK]).any(axis=0)
+            if infinite.any():
+                j = start + int(infinite.argmax())
                 column = f"column {names[j]!r}" if names is not None else f"column {j}"
                 raise DataError(
                     f"X contains infinity in {column}; replace infinite values by NaN (missing) or a large number."
@@ -159,7 +184,14 @@ def _finite(values: npt.NDArray[np.floating], names: Sequence[str] | None) -> np
     return values
 
 
-def _check_unique(names: Sequence[str]) -> None:
+def check_unique(names: Sequence[str]) -> None:
+    """Refuse column names that repeat.
+
+    Raises
+    ------
+    DataError
+        Naming the first of them.
+    """
     seen: set[str] = set()
     for name in names:
         if name in seen:

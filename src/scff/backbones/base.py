@@ -142,6 +142,8 @@ class RowView(Protocol):
     ----------
     columns : ndarray of int
         The user's columns that the preprocessing keeps.
+    thread_safe : bool, optional
+        Whether leaves may be encoded in several threads at once, after the widest of them; not where it is missing.
     """
 
     columns: IntArray

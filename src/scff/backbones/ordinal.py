@@ -33,7 +33,7 @@ class OrdinalCodes:
     @classmethod
     def fit(cls, support: Table) -> OrdinalCodes:
         """Learn the labels of a support table."""
-        if isinstance(support.values, np.ndarray):
+        if not isinstance(support.values, pd.DataFrame):
             return cls({})
         frame = support.values
         labels = {}
@@ -48,7 +48,7 @@ class OrdinalCodes:
 
     def transform(self, rows: Table) -> Table:
         """Rows as a numeric table with the same columns; a numeric table passes through."""
-        if isinstance(rows.values, np.ndarray):
+        if not isinstance(rows.values, pd.DataFrame):
             return rows
         out = np.empty((rows.n_rows, rows.n_columns), dtype=np.float64)
         for j in range(rows.n_columns):

@@ -27,6 +27,7 @@ from tabicl._sklearn.preprocessing import EnsembleGenerator, PreprocessingPipeli
 
 from scff.backbones.base import BackboneSpec, IntArray, LeafCache
 from scff.backbones.tabicl_encoder import LeafEncoder, pack, unpack
+from scff.devices import to_device
 from scff.memory import Footprint
 from scff.tables import Table
 
@@ -120,6 +121,8 @@ class _LeafPreprocessing:
 
 class TabICLView:
     """One ensemble member's view of one support table."""
+
+    thread_safe = True  # TabICL's calls share nothing but rotary tables, which the widest leaf fills
 
     def __init__(
         self,
@@ -254,7 +257,7 @@ class TabICLView:
         return _LeafPreprocessing(where, imputer, pipeline), transformed
 
     def _tensor(self, blocks: Sequence[npt.NDArray[np.floating]]) -> torch.Tensor:
-        return torch.from_numpy(np.stack(blocks)).float().to(self._device)
+        return to_device(torch.from_numpy(np.stack(blocks)).float(), self._device)
 
     def _unshuffle(self, logits_QK: torch.Tensor) -> torch.Tensor:
         return logits_QK[:, torch.from_numpy(self._member.class_shuffle).to(logits_QK.device)]

@@ -220,8 +220,8 @@ class _Probe:
         columns = np.arange(n_columns)
         picks = [first, second] + [np.where(columns >> digit & 1, second, first) for digit in range(n_digits)]
         index = np.stack(picks)
-        if isinstance(support.values, np.ndarray):
-            return cls(Table(support.values[index, columns], support.names), n_digits)
+        if not isinstance(support.values, pd.DataFrame):
+            return cls(Table(np.asarray(support.values)[index, columns], support.names), n_digits)
         frame = support.values
         parts = {j: frame.iloc[:, j].iloc[index[:, j]].reset_index(drop=True) for j in range(n_columns)}
         probe = pd.DataFrame(parts)
@@ -238,7 +238,7 @@ class _Probe:
 
 
 def _origin(transform: Any, support: Table, n_outputs: int) -> IntArray:
-    numeric = support.numeric()
+    numeric = np.asarray(support.numeric())
     present = ~np.isnan(numeric)
     low = np.where(present, numeric, np.inf).argmin(axis=0)
     high = np.where(present, numeric, -np.inf).argmax(axis=0)
@@ -273,7 +273,8 @@ def _same(a: npt.NDArray[np.floating], b: npt.NDArray[np.floating]) -> npt.NDArr
 
 def _plain(table: Table) -> Any:
     """The table without column names where it is numeric: names play no part before the model."""
-    return table.values
+    # The package preprocesses whole tables: one that stayed on disk until here is loaded.
+    return table.values if isinstance(table.values, pd.DataFrame) else np.asarray(table.values)
 
 
 @contextlib.contextmanager

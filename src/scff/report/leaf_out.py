@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import torch
 
 from scff.backbones.base import LeafCache, RowView
@@ -197,5 +198,6 @@ def _messages(view: RowView, rows: Any, leaf: IntArray, n_S: int, n_Q: int) -> t
 
 
 def _take(table: Table, rows: IntArray) -> Table:
-    values = table.values[rows] if isinstance(table.values, np.ndarray) else table.values.iloc[rows]
-    return Table(values, table.names)
+    if isinstance(table.values, pd.DataFrame):
+        return Table(table.values.iloc[rows], table.names)
+    return Table(np.asarray(table.values)[rows], table.names)

@@ -1,0 +1,62 @@
+"""Leaves side by side on a CPU: several threads, each with a whole leaf, instead of several threads in every product.
+
+A leaf's matrix products are small. Splitting each of them makes threads wait for each other thousands of times a leaf,
+and on a busy machine that waiting costs far more than the work. Leaves are independent and never wait.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+import torch
+
+__all__ = ["default_workers", "in_order"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+# Every worker holds one leaf's working memory; further cores go into the products of these.
+_MOST = 4
+
+
+def default_workers() -> int:
+    """Leaves to encode side by side: as many as torch may use threads, within reason."""
+    return min(_MOST, torch.get_num_threads())
+
+
+def in_order(
+    work: Callable[[T], R], items: Sequence[T], workers: int, *, first_alone: bool = False
+) -> Generator[R, None, None]:
+    """Results of ``work`` in the order of the items, whoever finishes first; at most ``workers`` exist at a time.
+
+    Parameters
+    ----------
+    work : callable
+        Called in several threads at once, each with its share of torch's threads.
+    items : sequence
+    workers : int
+        One or less works in the calling thread.
+    first_alone : bool
+        Finish the first item before the others begin: it fills tables that a model shares among its calls.
+    """
+    if workers <= 1 or len(items) < 3:
+        yield from map(work, items)
+        return
+    before = torch.get_num_threads()
+    share = max(1, before // workers)
+    waiting: deque[Future[R]] = deque()
+    with ThreadPoolExecutor(workers, "scff-leaf", torch.set_num_threads, (share,)) as pool:
+        try:
+            for i, item in enumerate(items):
+                if len(waiting) == workers or (first_alone and i == 1):
+                    yield waiting.popleft().result()
+                waiting.append(pool.submit(work, item))
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+            torch.set_num_threads(before)  # the setting is the process's, not the thread's

@@ -1,0 +1,218 @@
+"""Accelerator paths without an accelerator, and a real Ray cluster of two workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from conftest import make_wide
+from scff import FoldedClassifier
+from scff.backbones.base import LeafCache
+from scff.caches import CacheStore
+from scff.cli import app
+from scff.devices import leaves_that_fit, to_device
+from scff.engines import FoldOptions, Queries
+from scff.errors import DataError
+from scff.folding import fold
+from scff.members import compile_members
+from scff.tables import Table
+
+SETTINGS = {"leaf_width": 16, "tail": "raw-residual"}
+
+
+def test_leaf_batch_follows_free_memory():
+    assert [leaves_that_fit(free << 20, 100 << 20) for free in (0, 150, 399, 400, 1000, 10**6)] == [1, 1, 1, 2, 5, 64]
+    assert leaves_that_fit(None, 1 << 40) == 8
+    assert FoldOptions.on(torch.device("cuda"), "auto", "auto", False, False).leaf_batch is None
+    assert FoldOptions.on(torch.device("cpu"), "auto", "auto", False, False).leaf_batch == 1
+    assert FoldOptions.on(torch.device("cuda"), 3, "auto", False, False).leaf_batch == 3
+
+
+def test_an_accelerators_free_memory_decides_how_many_leaves_go_together(monkeypatch):
+    X, y, Q = make_wide()
+    clf = FoldedClassifier("nano", **SETTINGS).fit(X, y)
+    view = clf._runtime[1][0].view
+    leaf_bytes = view.native_bytes(max(map(len, clf.plan_.leaves)), 1024)
+    sizes = []
+    encode = type(view).encode_support
+    monkeypatch.setattr(type(view), "encode_support", lambda self, g: sizes.append(len(g)) or encode(self, g))
+    options = FoldOptions.on(torch.device("cuda"), "auto", "auto", False, False)
+    for room in (1, 3):
+        del sizes[:]
+        monkeypatch.setattr("scff.members.free_bytes", lambda device, room=room: 2 * room * leaf_bytes)
+        (member,) = compile_members([view], clf.plan_, y, "scff", clf._rule, None, True, options, None)
+        assert max(sizes) == room
+        assert sum(sizes) == len(clf.plan_.leaves)
+        logits = member.predict(Table(Q)).numpy()
+        np.testing.assert_allclose(logits, clf._runtime[1][0].predict(Table(Q)).numpy(), atol=1e-5)
+
+
+class SmallDevice:
+    """Encodes rows as their first two columns, and at most so many at a time."""
+
+    def __init__(self, most):
+        self.most, self.calls = most, []
+
+    def prepare(self, rows):
+        return rows
+
+    def encode_query(self, leaves, cache, rows):
+        self.calls.append(rows.n_rows)
+        if rows.n_rows > self.most:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return torch.from_numpy(rows.columns(np.arange(2)))[None]
+
+
+def test_query_chunks_are_halved_when_memory_runs_out_and_stay_small():
+    X = np.arange(40.0).reshape(20, 2)
+    view = SmallDevice(most=4)
+    queries = Queries(view, Table(X), 16)
+    for _ in range(2):
+        np.testing.assert_array_equal(queries.encode([], LeafCache({}))[0].numpy(), X)  # no row lost, order kept
+    assert queries.chunk == 4
+    assert view.calls == [16, 8] + 2 * 5 * [4]
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        Queries(SmallDevice(most=0), Table(X), 16).encode([], LeafCache({}))
+
+
+def test_another_error_is_not_taken_for_want_of_memory():
+    view = SmallDevice(most=4)
+    view.encode_query = lambda *_: (_ for _ in ()).throw(RuntimeError("shape mismatch"))
+    with pytest.raises(RuntimeError, match="shape mismatch"):
+        Queries(view, Table(np.ones((8, 2))), 8).encode([], LeafCache({}))
+
+
+def test_copies_to_cuda_are_pinned_and_do_not_block():
+    calls = []
+
+    class Recorder:
+        def pin_memory(self):
+            calls.append("pinned")
+            return self
+
+        def to(self, device, **settings):
+            calls.append((str(device), settings))
+            return self
+
+    to_device(Recorder(), torch.device("cuda:0"))
+    to_device(Recorder(), "cpu")
+    assert calls == ["pinned", ("cuda:0", {"non_blocking": True}), ("cpu", {})]
+
+
+@pytest.mark.parametrize("settings", [{"method": "native"}, {"method": "mass-huber"}, {"method": "raw-core"}])
+def test_ray_is_for_leaves(settings):
+    X, y, _ = make_wide()
+    with pytest.raises(DataError, match='engine="ray" spreads the leaves'):
+        FoldedClassifier("nano", engine="ray", **settings).fit(X, y)
+    with pytest.raises(DataError, match="engine must be one of local, ray"):
+        FoldedClassifier("nano", engine="spark").fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def ray():
+    """A local Ray cluster of two workers."""
+    ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'scff[ray]'")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=200 << 20)
+    yield ray
+    ray.shutdown()
+
+
+@pytest.mark.parametrize("settings", [{}, {"cache": False}, {"memory_limit": "64MiB", "query_chunk": 6}])
+def test_a_cluster_gives_the_local_result(ray, settings):
+    X, y, Q = make_wide()
+    local = FoldedClassifier("nano", **SETTINGS).fit(X, y)
+    spread = FoldedClassifier("nano", engine="ray", **SETTINGS, **settings).fit(X, y)
+    assert spread.plan_ == local.plan_
+    assert spread.gate_.accepted == local.gate_.accepted
+    reference = local.predict_proba(Q)
+    np.testing.assert_allclose(spread.predict_proba(Q), reference, atol=1e-5)
+    np.testing.assert_array_equal(spread.predict_proba(Q), spread.predict_proba(Q))
+
+
+@pytest.mark.parametrize("moment", ["encode_support", "encode_query"])
+def test_a_worker_killed_in_the_middle_changes_nothing(ray, tmp_path, moment):
+    from scff.cluster import RayEngine
+
+    X, y, Q = make_wide()
+    clf = FoldedClassifier("nano", **SETTINGS).fit(X, y)
+    member = clf._runtime[1][0]
+    driver, victims = os.getpid(), tmp_path
+
+    class Deadly:
+        """The view, but the first worker to reach the moment a third time is killed."""
+
+        def __init__(self, view):
+            self._view, self._calls = view, 0
+
+        def __getattr__(self, name):
+            if name.startswith("_"):
+                raise AttributeError(name)
+            found = getattr(self._view, name)
+            if name == moment:
+                self._calls += 1
+                victim = victims / "pid"
+                if self._calls == 3 and os.getpid() != driver and not victim.exists():
+                    victim.write_text(str(os.getpid()))
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return found
+
+    spread = fold(
+        Deadly(member.view), clf.plan_, y, CacheStore(), rule=clf._rule, engine=RayEngine(FoldOptions(), most=4)
+    )
+    logits = spread.predict(Table(Q)).numpy()
+    assert (victims / "pid").exists()  # one was killed
+    np.testing.assert_allclose(logits, member.predict(Table(Q)).numpy(), atol=1e-5)
+
+
+def test_parts_are_scored_on_the_cluster(ray, tmp_path):
+    X, y, Q = make_wide(n_columns=40, n_query=23)
+    names = [f"g{j}" for j in range(40)]
+    pd.DataFrame(X, columns=names).assign(label=y).to_parquet(tmp_path / "support.parquet")
+    query = pd.DataFrame(Q, columns=names)
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    for i, start in enumerate(range(0, 23, 6)):
+        query[start : start + 6].to_parquet(parts / f"part-{i}.parquet")
+    query.to_parquet(tmp_path / "query.parquet")
+    (parts / "_SUCCESS").touch()
+
+    def run(*arguments):
+        done = CliRunner().invoke(app, [str(a) for a in arguments])
+        assert done.exit_code == 0, done.output
+
+    run("fit", tmp_path / "support.parquet", "-t", "label", "-b", "nano", "-o", tmp_path / "m.scff")
+    tables = {"whole": ("query.parquet", "local"), "parts": ("parts", "local"), "cluster": ("parts", "ray")}
+    for name, (table, engine) in tables.items():
+        output = tmp_path / f"{name}.csv"
+        run("predict", tmp_path / "m.scff", tmp_path / table, "--engine", engine, "-o", output)
+    whole = pd.read_csv(tmp_path / "whole.csv")
+    assert len(whole) == 23
+    for name in ("parts", "cluster"):
+        pd.testing.assert_frame_equal(pd.read_csv(tmp_path / f"{name}.csv"), whole, rtol=0, atol=1e-5)
+
+
+def test_an_error_on_a_worker_is_the_same_sentence(ray, tmp_path):
+    from scff.cluster import score_parts
+
+    X, y, _ = make_wide(n_columns=20)
+    clf = FoldedClassifier("nano").fit(pd.DataFrame(X, columns=[f"g{j}" for j in range(20)]), y)
+    with pytest.raises(DataError, match="There is no file"):
+        list(score_parts(clf, [tmp_path / "missing.parquet"], True))
+
+
+def test_a_worker_unpacks_a_model_once(ray):
+    from scff.cluster import _unpacked
+
+    shared = [[ray.put({"number": i})] for i in range(3)]
+    first = _unpacked(shared[0])
+    assert _unpacked(shared[0]) is first
+    assert _unpacked(shared[1]) == {"number": 1}
+    assert _unpacked(shared[0]) is first
+    assert _unpacked(shared[2]) == {"number": 2}  # the third takes the place of the one used longest ago
+    assert _unpacked(shared[0]) is first

@@ -1,0 +1,105 @@
+"""Leaves side by side: same bits, same order, bounded."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from conftest import make_wide
+from scff import FoldedClassifier
+from scff.engines import FoldOptions
+from scff.members import compile_members
+from scff.tables import Table
+from scff.threads import default_workers, in_order
+
+
+@pytest.mark.parametrize("first_alone", [True, False])
+def test_results_come_in_order_and_few_at_a_time(first_alone):
+    lock = threading.Lock()
+    alive, most, after_first = set(), [0], []
+
+    def work(i):
+        with lock:
+            alive.add(i)
+            most[0] = max(most[0], len(alive))
+            if i and 0 not in finished:
+                after_first.append(i)
+        time.sleep(0.02 * ((7 * i) % 3))  # later ones often finish first
+        finished.add(i)
+        return i
+
+    finished, results = set(), []
+    for i in in_order(work, range(20), 3, first_alone=first_alone):
+        results.append(i)
+        with lock:
+            alive.discard(i)
+    assert results == list(range(20))
+    assert most[0] <= 3
+    assert not (first_alone and after_first)
+
+
+def test_an_error_ends_it_and_the_thread_count_is_put_back():
+    before = torch.get_num_threads()
+    seen = []
+
+    def work(i):
+        seen.append((i, torch.get_num_threads()))
+        if i == 4:
+            raise ValueError("four")
+        return i
+
+    with pytest.raises(ValueError, match="four"):
+        list(in_order(work, range(1000), 2))
+    assert len(seen) < 20  # the rest was never started
+    assert {count for _, count in seen} == {max(1, before // 2)}
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize("cache", [True, False, "disk"])
+def test_side_by_side_is_the_same_to_the_bit(backbone, cache):
+    X, y, Q = make_wide()
+    clf = FoldedClassifier(backbone, leaf_width=16, tail="raw-residual", cache=cache).fit(X, y)
+    (alone,) = clf._runtime[1]
+    options = FoldOptions(workers=3, query_chunk=10)
+    (member,) = compile_members([alone.view], clf.plan_, y, "scff", clf._rule, None, cache, options, None)
+    torch.testing.assert_close(member.core.mean_SE, alone.core.mean_SE, rtol=0, atol=0)
+    torch.testing.assert_close(member.tail.mean_SE, alone.tail.mean_SE, rtol=0, atol=0)
+    same_chunks = FoldOptions(workers=1, query_chunk=10)
+    (single,) = compile_members([alone.view], clf.plan_, y, "scff", clf._rule, None, cache, same_chunks, None)
+    torch.testing.assert_close(member.predict(Table(Q)), single.predict(Table(Q)), rtol=0, atol=0)
+
+
+def test_a_budget_takes_workers_away_first():
+    X, y, Q = make_wide()
+    clf = FoldedClassifier("nano", leaf_width=16, tail="raw-residual").fit(X, y)
+    (alone,) = clf._runtime[1]
+    found = []
+    for limit in (1 << 30, 24 << 20, 18 << 20):
+        options = FoldOptions(workers=4)
+        (member,) = compile_members([alone.view], clf.plan_, y, "scff", clf._rule, None, True, options, limit)
+        found.append(member.options.workers)
+        np.testing.assert_allclose(member.predict(Table(Q)), alone.predict(Table(Q)), atol=1e-5)
+    assert found[0] == 4
+    assert found[-1] < 4
+    assert found == sorted(found, reverse=True)
+
+
+def test_only_views_that_allow_it_are_called_from_several_threads(monkeypatch):
+    X, y, _ = make_wide()
+    clf = FoldedClassifier("nano", leaf_width=16).fit(X, y)
+    view = clf._runtime[1][0].view
+    monkeypatch.setattr(type(view), "thread_safe", False)
+    (member,) = compile_members([view], clf.plan_, y, "scff", clf._rule, None, True, FoldOptions(workers=4), None)
+    assert member.options.workers == 1
+
+
+def test_workers_follow_torchs_threads(monkeypatch):
+    for threads, workers in ((1, 1), (2, 2), (64, 4)):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        assert default_workers() == workers
+        assert FoldOptions.on(torch.device("cpu"), "auto", "auto", False, False).workers == workers
+        assert FoldOptions.on(torch.device("cuda"), "auto", "auto", False, False).workers == 1
