@@ -208,7 +208,13 @@ def _recognise(path: Path, task: Task) -> BackboneSpec:
     if not path.is_file():
         raise CheckpointMissing(f"There is no checkpoint at {path}; check the path given as backbone.")
     # Those of the task first, one file may hold both; the one that takes any file of its layout last.
+    unreadable: CheckpointError | None = None
     for spec in sorted(specs().values(), key=lambda spec: (spec.task != task, spec.weights is None)):
-        if spec.recognises is not None and spec.recognises(path):
-            return spec
+        try:
+            if spec.recognises is not None and spec.recognises(path):
+                return spec
+        except CheckpointError as error:  # what one layout cannot read may be another's own format
+            unreadable = unreadable or error
+    if unreadable is not None:
+        raise unreadable
     raise CheckpointError(f"{path} is not in the layout of any known backbone ({', '.join(specs())}).")
