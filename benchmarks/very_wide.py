@@ -121,15 +121,21 @@ def main() -> None:
                 done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=env)
                 cells.append({"source": source, "cache": cache, **json.loads(done.stdout.splitlines()[-1])})
                 print(row(cells[-1]), flush=True)
+                save(args, sizes, cells)  # after each: they take a while
+    return None
+
+
+def save(args: argparse.Namespace, sizes: dict, cells: list[dict]) -> None:
+    """Write what there is so far."""
     args.out.parent.mkdir(parents=True, exist_ok=True)
     host = {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count(), "threads": args.threads}
     report = {"columns": args.columns, "rows": args.rows, "files": sizes, "host": host, "cells": cells}
     args.out.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
     command = " ".join(["python benchmarks/very_wide.py", *sys.argv[1:]])
     size = f"{args.columns:,} columns x {args.rows:,} rows of float32, a fifth of them queries"
-    text = f"`{command}`\n\n{size}; `nano`, one thread, {cells[0]['plan']}.\n\n{HEADER}\n" + "\n".join(map(row, cells))
+    plan = f"`nano`, {args.threads} thread(s), {cells[0]['plan']}"
+    text = f"`{command}`\n\n{size}; {plan}.\n\n{HEADER}\n" + "\n".join(map(row, cells))
     args.out.with_suffix(".md").write_text(text + "\n")
-    return None
 
 
 if __name__ == "__main__":
