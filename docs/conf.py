@@ -25,7 +25,6 @@ templates_path = ["_templates"]  # a class page shows its own members, not those
 exclude_patterns = ["_build", "README.md"]
 html_theme = "pydata_sphinx_theme"
 html_title = "scff"
-html_static_path = ["_static"]
 html_theme_options = {
     "show_prev_next": False,
     "navbar_align": "left",
@@ -35,7 +34,7 @@ html_theme_options = {
 }
 html_context = {"default_mode": "auto"}
 # A page without sub-pages needs no empty sidebar.
-html_sidebars = {"gallery/**": ["sidebar-nav-bs"], "api/**": ["sidebar-nav-bs"], "**": []}
+html_sidebars = {"index": []}  # patterns must not overlap: that is a warning, and warnings are errors
 html_show_sourcelink = False
 default_role = "py:obj"
 nitpicky = False
