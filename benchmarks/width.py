@@ -230,6 +230,9 @@ def plot(cells: list[dict], path: Path) -> None:
                 if points:
                     axis.plot(*zip(*points, strict=True), "o-", color=colour, label=arm)
             axis.set(xscale="log", yscale="log", xlabel="columns", ylabel=label, title=f"{key[0]}, {key[1]} classes")
+            shown = sorted({cell["columns"] for cell in cells})
+            axis.set_xticks(shown, labels=map(str, shown))
+            axis.minorticks_off()
             axis.grid(alpha=0.3)
             axis.legend(frameon=False)
     figure.savefig(path, dpi=130)
