@@ -110,7 +110,7 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     >>> clf.score(X[300:], y[300:]) > 0.9
     True
     >>> clf.plan_
-    FoldPlan(30 columns: Core 26 in 1 leaf, Tail 4 in 1 leaf)
+    FoldPlan(30 columns: Core 25 in 1 leaf, Tail 5 in 1 leaf)
     """
 
     def __init__(
