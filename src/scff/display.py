@@ -111,7 +111,7 @@ class GateDisplay:
             ax.bar_label(bars, [f"{row.margin:+.3g}" for row in rows], padding=3, fontsize="small")
             self.bars_.append(bars)
             labels += [f"{candidate.name}: {row.name}, {row.where}" for row in rows]
-        if gate.candidates:
+        if labels:
             ax.set_yticks(-np.arange(len(labels)), labels, fontsize="small")
             ax.axvline(0, color="0.3", linewidth=1)
             ax.margins(x=0.18)

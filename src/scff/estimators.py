@@ -21,6 +21,7 @@ from scff.folding import Compiled, FoldOptions
 from scff.members import ENGINES, METHODS, EngineName, Method, compile_members
 from scff.memory import PeakMemory, parse_bytes
 from scff.plan import FoldPlan, Routing, compile_plan
+from scff.rehearsal import Rehearsal
 from scff.tables import Table, encode_target
 from scff.tail import TAIL_RULES, TailGate, TailRule
 from scff.token_folding import refuse_row_folding
@@ -52,9 +53,10 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     fdr : float, default=0.05
         Level of the Benjamini-Hochberg count that sizes the Core.
     tail : str or TailRule, default="gated"
-        ``"gated"`` is the paper's gate, ``"off"`` leaves the Tail out. The paper's component controls are
-        ``"centred"``, ``"raw-residual"``, ``"fixed-prototype"``, ``"fisher"``, ``"no-single-leaf-fallback"`` and
-        ``"no-binary-restriction"``.
+        ``"gated"`` is the paper's gate; where the feature encoder reads labels, the Tail must also help the model on
+        held-back support rows. ``"paper"`` is the paper's gate alone, ``"off"`` leaves the Tail out. The paper's
+        controls are ``"centred"``, ``"raw-residual"``, ``"fixed-prototype"``, ``"fisher"``,
+        ``"no-single-leaf-fallback"`` and ``"no-binary-restriction"``.
     memory_limit : int or str, optional
         Budget for the memory that fit and predict add, such as ``"2GiB"``. It changes block sizes, never the result.
     n_estimators : int, default=1
@@ -288,8 +290,9 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         )
         limit = None if self.memory_limit is None else parse_bytes(self.memory_limit)
         rule = self._rule if self.method == "scff" else None
+        rehearsal = Rehearsal(backbone, self._support, self._codes, self.n_estimators, self.random_state)
         members = compile_members(
-            views, self.plan_, self._codes, self.method, rule, gates, self.cache, options, limit, self.engine
+            views, self.plan_, self._codes, self.method, rule, gates, self.cache, options, limit, self.engine, rehearsal
         )
         self._runtime: tuple[RowBackbone, list[Compiled]] = (backbone, members)
         return planned

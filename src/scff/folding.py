@@ -20,6 +20,7 @@ from scff.backbones.base import IntArray, RowView, TokenView
 from scff.caches import CacheStore
 from scff.engines import Engine, FoldOptions, LocalEngine, Stratum
 from scff.plan import FoldPlan
+from scff.rehearsal import Rehearsal
 from scff.tables import Table
 
 __all__ = ["Compiled", "FoldOptions", "Folded", "Native", "fold"]
@@ -48,6 +49,7 @@ def fold(
     gate: tail_.TailGate | None = None,
     options: FoldOptions | None = None,
     engine: Engine | None = None,
+    rehearsal: Rehearsal | None = None,
 ) -> Compiled:
     """Compile a support table.
 
@@ -68,6 +70,8 @@ def fold(
     options : FoldOptions, optional
     engine : Engine, optional
         Where leaves are encoded; in this process by default.
+    rehearsal : Rehearsal, optional
+        How to try the Tail on held-back support rows, where the rule asks for it.
 
     Returns
     -------
@@ -79,7 +83,7 @@ def fold(
     engine = LocalEngine(store, options) if engine is None else engine
     core = engine.encode(view, plan.core_leaves, "Core leaves")
     if gate is None:
-        gate, tail_side = _decide(view, plan, y, core.mean_SE, engine, rule, options)
+        gate, tail_side = _decide(view, plan, y, core.mean_SE, engine, rule, options, rehearsal)
     else:
         tail_side = engine.encode(view, plan.tail_leaves, "Tail leaves") if gate.accepted else None
     h_SE = core.mean_SE
@@ -142,6 +146,7 @@ def _decide(
     engine: Engine,
     rule: tail_.TailRule | None,
     options: FoldOptions,
+    rehearsal: Rehearsal | None,
 ) -> tuple[tail_.TailGate, Stratum | None]:
     """Run the Tail gate; the Tail's leaves are kept only if it lets them in."""
     if rule is None:
@@ -150,11 +155,25 @@ def _decide(
     refusal = tail_.refuse(y, n_tail_leaves=len(plan.tail_leaves), rule=rule)
     if refusal is not None and not (options.encode_unused_tail and plan.tail_leaves):
         return refusal, None
+    rehearsed = None
+    if refusal is None and rehearsal is not None and _rehearses(rule, view):
+        rehearsed = rehearsal.run(plan, rule, engine)
+        if not rehearsed.passed:
+            refused = tail_.TailGate(
+                0.0, None, f"in a rehearsal {rehearsed.reason}", n_tail_leaves=len(plan.tail_leaves)
+            )
+            return replace(refused, rule=rule, candidates=rehearsed.candidates, rehearsed=rehearsed), None
     side = engine.encode(view, plan.tail_leaves, "Tail leaves")
     decision = tail_.gate(
         c_SE.cpu().numpy(), side.mean_SE.cpu().numpy(), y, n_tail_leaves=len(plan.tail_leaves), rule=rule
     )
+    if rehearsed is not None:
+        decision = decision.shortened(rehearsed)
     if decision.accepted is not None:
         return decision, side
     side.drop()
     return decision, None
+
+
+def _rehearses(rule: tail_.TailRule, view: RowView) -> bool:
+    return rule.rehearse == "always" or (rule.rehearse == "auto" and getattr(view, "reads_labels", False))

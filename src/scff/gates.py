@@ -16,7 +16,7 @@ from scff.evidence import as_float, softmax, square_distances
 if TYPE_CHECKING:
     from scff.display import GateDisplay
 
-__all__ = ["TAIL_RULES", "Candidate", "CandidateName", "TailGate", "TailRule", "UpdateMap"]
+__all__ = ["TAIL_RULES", "Candidate", "CandidateName", "Rehearsed", "TailGate", "TailRule", "UpdateMap"]
 
 FloatArray = npt.NDArray[np.float64]
 CandidateName = Literal["raw", "prototype"]
@@ -24,7 +24,7 @@ CandidateName = Literal["raw", "prototype"]
 
 @dataclass(frozen=True)
 class TailRule:
-    """What a Tail update must be and do to be let in. The defaults are the paper's full method.
+    """What a Tail update must be and do to be let in. The defaults are the paper's full method, rehearsed.
 
     Attributes
     ----------
@@ -42,6 +42,10 @@ class TailRule:
         Leave multiclass tasks to the Core.
     scale : {"own", "core"}
         Distance scale of the nearest-prototype check (see the module's notes).
+    rehearse : {"auto", "always", "never"}
+        Whether an update must also lower the model's own loss on support rows that are held back, each half of the
+        support predicting the other (`scff.rehearsal`). ``"auto"`` asks where the feature encoder reads labels, for
+        there the other checks prove little; the paper never asks.
     """
 
     project: bool = True
@@ -51,13 +55,16 @@ class TailRule:
     single_leaf_fallback: bool = True
     binary_only: bool = True
     scale: Literal["own", "core"] = "own"
+    rehearse: Literal["auto", "always", "never"] = "auto"
 
 
-_OPEN = TailRule(single_leaf_fallback=False, binary_only=False)
+_PAPER = TailRule(rehearse="never")
+_OPEN = replace(_PAPER, single_leaf_fallback=False, binary_only=False)
 
 TAIL_RULES: dict[str, TailRule] = {
     "gated": TailRule(),
-    "centred": TailRule(project=False),
+    "paper": _PAPER,
+    "centred": replace(_PAPER, project=False),
     # The paper's five-step construction of the update: residual, prototype map, Fisher step, acceptance, fallback;
     # the binary restriction is the last step, so none of the five has it.
     "raw-residual": replace(_OPEN, candidates=("raw",), step="fixed", check="none"),
@@ -66,7 +73,7 @@ TAIL_RULES: dict[str, TailRule] = {
     "no-single-leaf-fallback": _OPEN,
     "no-binary-restriction": replace(_OPEN, single_leaf_fallback=True),
 }
-"""Named rules: the full method and the paper's component controls (random routing is a choice of the plan)."""
+"""Named rules: the library's gate, the paper's, and its component controls (random routing is a choice of the plan)."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +123,39 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class Rehearsed:
+    """How the model did on support rows that were held back, without the Tail and with it.
+
+    Attributes
+    ----------
+    nll : tuple of tuple of float
+        Mean loss without the Tail and with it: half A predicting half B, then B predicting A if it came to that.
+    gain : float
+        Mean fall of the loss over all held-back rows.
+    error : float
+        Standard error of the gain.
+    reason : str or None
+        What the Tail fell short of; None if it passed.
+    step : float
+        Share of the gate's own step that did best on the held-back rows.
+    candidates : tuple of Candidate
+        What half A tried, judged on its own two halves.
+    """
+
+    nll: tuple[tuple[float, float], ...]
+    gain: float
+    error: float
+    reason: str | None
+    step: float = 1.0
+    candidates: tuple[Candidate, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Better in both directions, and by more than the standard error."""
+        return self.reason is None
+
+
+@dataclass(frozen=True)
 class UpdateMap:
     """What turns messages into the accepted update: learned on the support, applied to queries."""
 
@@ -154,9 +194,11 @@ class TailGate:
     rho : float
         Projection coefficient of the Tail on the Core.
     candidates : tuple of Candidate
-        Every candidate that was tried, with its numbers.
+        Every candidate that was tried, with its numbers; where a rehearsal turned the Tail away, those of its half A.
     n_tail_leaves : int
     rule : TailRule
+    rehearsed : Rehearsed or None
+        What the rehearsal said, where there was one.
     support_update : ndarray of shape (S, E) or None
         ``alpha * v`` for the support rows.
     """
@@ -168,6 +210,7 @@ class TailGate:
     candidates: tuple[Candidate, ...] = ()
     n_tail_leaves: int = 0
     rule: TailRule = field(default_factory=TailRule)
+    rehearsed: Rehearsed | None = None
     support_update: FloatArray | None = field(default=None, repr=False, compare=False)
     _map: UpdateMap | None = field(default=None, repr=False, compare=False)
 
@@ -190,6 +233,11 @@ class TailGate:
         if self.accepted == "prototype":
             v = self._map.prototype(v, None)
         return (self.alpha * self._map.norm) * v
+
+    def shortened(self, rehearsed: Rehearsed) -> TailGate:
+        """The same decision with the step a rehearsal found best."""
+        update = None if self.support_update is None else rehearsed.step * self.support_update
+        return replace(self, alpha=rehearsed.step * self.alpha, support_update=update, rehearsed=rehearsed)
 
     def __repr__(self) -> str:
         if self.accepted is None:

@@ -17,6 +17,7 @@ from scff.folding import Compiled, FoldOptions, Native, fold
 from scff.mass_huber import MassHuber
 from scff.memory import format_bytes, keep_within
 from scff.plan import FoldPlan
+from scff.rehearsal import Rehearsal
 from scff.tail import TailGate, TailRule
 from scff.token_folding import fold_tokens
 
@@ -39,6 +40,7 @@ def compile_members(
     options: FoldOptions,
     limit: int | None,
     engine: EngineName = "local",
+    rehearsal: Rehearsal | None = None,
 ) -> list[Compiled]:
     """Compile every ensemble view of a support table.
 
@@ -61,6 +63,8 @@ def compile_members(
         Budget of added bytes.
     engine : {"local", "ray"}
         Where leaves are encoded.
+    rehearsal : Rehearsal, optional
+        How to try the Tail on held-back support rows, where the rule asks for it.
 
     Returns
     -------
@@ -98,7 +102,10 @@ def compile_members(
             members.append(MassHuber(view, plan, store, options))
         else:
             gate = gates[i] if gates else None
-            members.append(fold(view, plan, y, store, rule=rule, gate=gate, options=options, engine=where))
+            play = None if rehearsal is None else replace(rehearsal, member=i, limit=limit)
+            members.append(
+                fold(view, plan, y, store, rule=rule, gate=gate, options=options, engine=where, rehearsal=play)
+            )
     return members
 
 

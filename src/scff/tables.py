@@ -35,6 +35,37 @@ class Columns(Protocol):
 
 
 @dataclass(frozen=True)
+class PickedRows:
+    """Some rows of a numeric table, in any order, picked when columns are asked for: the table is not copied."""
+
+    base: npt.NDArray[np.floating] | Columns
+    picked: npt.NDArray[np.int64]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return len(self.picked), int(self.base.shape[1])
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the values."""
+        return self.base.dtype  # type: ignore[union-attr]
+
+    def __len__(self) -> int:
+        return len(self.picked)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return PickedRows(self.base, self.picked[key])
+        rows, columns = key
+        return self.base[:, columns][self.picked[rows]]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[np.floating]:
+        whole = np.asarray(self.base)[self.picked]
+        return whole if dtype is None else whole.astype(dtype, copy=False)
+
+
+@dataclass(frozen=True)
 class Table:
     """Rows of a user's table.
 
@@ -74,6 +105,12 @@ class Table:
         if isinstance(self.values, pd.DataFrame):
             return Table(self.values.iloc[start:stop], self.names)
         return Table(self.values[start:stop], self.names)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Table:
+        """These rows, in this order; a numeric table is not copied for it."""
+        if isinstance(self.values, pd.DataFrame):
+            return Table(self.values.iloc[rows], self.names)
+        return Table(PickedRows(self.values, rows), self.names)
 
     def columns(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.floating]:
         """Copy the named columns of a numeric table, contiguous by row."""

@@ -144,6 +144,8 @@ class RowView(Protocol):
         The user's columns that the preprocessing keeps.
     thread_safe : bool, optional
         Whether leaves may be encoded in several threads at once, after the widest of them; not where it is missing.
+    reads_labels : bool, optional
+        Whether `encode_support` reads the labels, so that messages of support rows know their own; not where missing.
     """
 
     columns: IntArray

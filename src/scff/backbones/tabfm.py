@@ -40,6 +40,8 @@ class TabFMBackbone(JointBackbone):
 class TabFMView(JointRowView):
     """TabFM's plain view of one support table."""
 
+    reads_labels = True
+
     def fit(self, block: npt.NDArray[np.floating]) -> Step:
         """Filling with means, then the package's scaler and outlier clipping."""
         from tabfm.src.classifier_and_regressor import PreprocessingPipeline

@@ -140,6 +140,7 @@ class TabICLView:
         self._member = member
         self._source = source
         self._device = config.COL_CONFIG.device
+        self.reads_labels = bool(getattr(model.col_embedder, "target_aware", False))
         self._n_classes = int(y.max()) + 1
         self._y_1S = torch.from_numpy(member.class_shuffle[y]).float()[None].to(self._device)
         self._encoder = LeafEncoder(model, config, self._y_1S, keep=cache)

@@ -73,6 +73,8 @@ class TabPFN3Backbone:
 class TabPFN3View:
     """One member's view of one support table."""
 
+    reads_labels = True
+
     def __init__(self, seam: _Seam, member: Member, cache: bool) -> None:
         self.columns = member.columns
         self._seam = seam

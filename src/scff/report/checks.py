@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scff.tail import Candidate, TailGate
 
-__all__ = ["Check", "checks", "verdict"]
+__all__ = ["Check", "checks", "rehearsal_checks", "verdict"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,17 @@ def _rows(candidate: Candidate, *, fisher: bool, prototypes: bool) -> Iterator[C
         yield Check("Prototype accuracy", where, *pair, pair[1] - pair[0], prototypes, pair[1] >= pair[0])
 
 
+def rehearsal_checks(gate: TailGate) -> list[Check]:
+    """The rehearsal's checks: the model's own loss on held-back support rows; none where nothing was rehearsed."""
+    if gate.rehearsed is None:
+        return []
+    places = ("A predicts B", "B predicts A")
+    return [
+        Check("Model's log-loss", where, *pair, pair[0] - pair[1], True, pair[1] < pair[0])
+        for where, pair in zip(places, gate.rehearsed.nll, strict=False)
+    ]
+
+
 def verdict(candidate: Candidate, gate: TailGate) -> str:
     """One sentence: what the candidate passed by, or what it failed on."""
     needed = [check for check in checks(candidate, gate) if check.counts]
@@ -89,7 +100,7 @@ def verdict(candidate: Candidate, gate: TailGate) -> str:
     if not needed:
         return "Let in without checks, as its rule says."
     closest = min((check for check in needed if check.name != "Prototype accuracy"), key=lambda check: check.relative)
-    chosen = "" if gate.accepted == candidate.name else " The other candidate passed by more and was taken."
+    chosen = "" if gate.accepted in (None, candidate.name) else " The other candidate passed by more and was taken."
     return (
         f"Passed all {len(needed)} checks; the closest was {closest.name} ({closest.where}), "
         f"by {_signed(closest.margin)} ({closest.relative:.0%}).{chosen}"

@@ -1,9 +1,8 @@
 """What a leaf is worth: class evidence in the support representation with its message and without it.
 
-A feature encoder may read the labels of support rows (TabICLv2 and nano do), and then their messages know the answer
-whatever the columns say. So each half of the support is looked at as if it were new: the other half is the encoder's
-support, and these rows come in as queries, without labels. On their merged messages a nearest-prototype classifier is
-scored, each row against its own class without itself.
+Support messages may know their own labels (`scff.rehearsal`). So each half of the support is looked at as if it were
+new: the other half is the encoder's support, and these rows come in as queries, without labels. On their merged
+messages a nearest-prototype classifier is scored, each row against its own class without itself.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import torch
 
 from scff.backbones.base import LeafCache, RowView
@@ -23,7 +21,7 @@ from scff.evidence import alternate_halves, as_float, class_means, square_distan
 from scff.folding import Folded, Native
 from scff.memory import parse_bytes
 from scff.plan import FoldPlan
-from scff.tables import Table
+from scff.rehearsal import Rehearsal
 from scff.tail import TailGate, relearn
 
 if TYPE_CHECKING:
@@ -70,10 +68,14 @@ def leave_leaves_out(model: FoldedClassifier, plan: FoldPlan) -> LeafOut:
     tail_in = gate is not None and gate.accepted is not None
     tail_leaves = plan.tail_leaves if tail_in else ()
     halves = alternate_halves(codes)
+    limit = None if model.memory_limit is None else parse_bytes(model.memory_limit)
+    rehearsal = Rehearsal(
+        model._runtime[0], model._support, model._codes, model.n_estimators, model.random_state, limit=limit
+    )
     changes, gains = [], []
     for fitted, new in (halves, halves[::-1]):
-        view, rows = _look(model, keep, codes, fitted, new, max(map(len, plan.leaves)))
-        half = _Half(view, rows, codes[fitted], codes[new], plan.core_leaves, tail_leaves, gate)
+        view, rows = rehearsal.look(keep[fitted], keep[new], max(map(len, plan.leaves)))
+        half = _Half(view, view.prepare(rows), codes[fitted], codes[new], plan.core_leaves, tail_leaves, gate)
         full = half.nll()
         changes.append([half.nll(without=g) - full for g in range(n_core + len(tail_leaves))])
         gains.append(half.core_nll() - full)
@@ -170,23 +172,6 @@ class _Half:
         return prototype_nll(c_Q + update, self._y_Q)
 
 
-def _look(
-    model: FoldedClassifier, keep: IntArray, codes: IntArray, fitted: IntArray, new: IntArray, widest: int
-) -> tuple[RowView, Any]:
-    """The first view of one half of the support, and the other half prepared for it."""
-    backbone = model._runtime[0]
-    view = backbone.views(
-        _take(model._support, keep[fitted]),
-        codes[fitted],
-        n_estimators=model.n_estimators,
-        cache=True,
-        random_state=model.random_state,
-    )[0]
-    if model.memory_limit is not None:
-        view.footprint(widest, parse_bytes(model.memory_limit))  # shrinks the view's blocks to the budget
-    return view, view.prepare(_take(model._support, keep[new]))
-
-
 def _messages(view: RowView, rows: Any, leaf: IntArray, n_S: int, n_Q: int) -> tuple[torch.Tensor, torch.Tensor]:
     known = leaf[np.isin(leaf, view.columns)]  # a column may be constant on one half
     if len(known) == 0:
@@ -195,9 +180,3 @@ def _messages(view: RowView, rows: Any, leaf: IntArray, n_S: int, n_Q: int) -> t
         return torch.zeros(n_S, width), torch.zeros(n_Q, width)
     m_GSE, cache = view.encode_support([known])
     return m_GSE[0].cpu(), view.encode_query([known], cache, rows)[0].cpu()
-
-
-def _take(table: Table, rows: IntArray) -> Table:
-    if isinstance(table.values, pd.DataFrame):
-        return Table(table.values.iloc[rows], table.names)
-    return Table(np.asarray(table.values)[rows], table.names)

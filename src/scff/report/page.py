@@ -189,7 +189,7 @@ def _summary(plan: FoldPlan, gate: TailGate | None, quality: Quality | None, ran
             if quality is not None and quality.core_log_loss is not None:
                 word = "better" if quality.log_loss < quality.core_log_loss else "worse"
                 sentences.append(f"On the test rows this made the model <b>{word}</b> than the Core alone.")
-        elif gate.candidates:
+        elif gate.candidates or gate.rehearsed is not None:
             sentences.append(
                 f'The other <b class="tail">{len(plan.tail):,} did not help</b> reliably on both halves of the '
                 f"labelled "

@@ -6,7 +6,7 @@ from html import escape
 
 import numpy as np
 
-from scff.report.checks import Check, checks, verdict
+from scff.report.checks import Check, checks, rehearsal_checks, verdict
 from scff.report.quality import Quality
 from scff.report.svg import significant
 from scff.tail import TailGate
@@ -37,16 +37,20 @@ def tail(gate: TailGate | None, method: str, quality: Quality | None, hidden_gai
             f'<span class="badge no">kept out</span> No: {escape(gate.reason)}. The model is exactly the folded Core '
             "(α = <b data-value='alpha'>0</b>), and predicting costs nothing for the Tail."
         )
-    how = _tail_on_test(quality) + _tail_on_hidden(hidden_gain)
+    how = _tail_on_test(quality) + _tail_on_hidden(hidden_gain) + _rehearsal(gate)
     if gate.candidates:
         how += (
             '<p class="muted small">The labelled rows are dealt into two halves, A and B. What the Tail adds beyond '
             "the Core "
             f"(ρ = {gate.rho:.4g} of it was already there) is tried as it is (raw) and pulled towards the classes "
             "(prototype). It must help in both halves; the step α is the smaller of what each half would choose. "
-            "This is an "
-            "acceptance test on the support, not a validation set.</p>"
+            "This is an acceptance test on the support, not a validation set.</p>"
         )
+        if gate.accepted is None and gate.rehearsed is not None:
+            how += (
+                '<p class="muted small">As the rehearsal turned the Tail away, the numbers below are those of its '
+                "first half, which was dealt into two halves of its own.</p>"
+            )
     return f'<p class="say">{say}</p>{how}' + "".join(_candidate(gate, i) for i in range(len(gate.candidates)))
 
 
@@ -56,15 +60,7 @@ def _tail_on_test(quality: Quality | None) -> str:
         return ""
     gain = quality.core_log_loss - quality.log_loss
     word = "better" if gain > 0 else "worse"
-    advice = (
-        ""
-        if gain > 0
-        else (
-            ' On rows like these <code>tail="off"</code> is the better choice: the checks below see support rows '
-            "only, and "
-            "a feature encoder that reads support labels can pass them too easily."
-        )
-    )
+    advice = "" if gain > 0 else (' On rows like these <code>tail="off"</code> is the better choice.')
     return (
         f"<p><b>On the test rows the Tail made the model {word}</b>: log-loss {quality.log_loss:.4f} with it against "
         f'<span data-value="core-log-loss">{quality.core_log_loss:.4f}</span> for the Core alone, accuracy '
@@ -88,23 +84,46 @@ def _tail_on_hidden(gain: float | None) -> str:
     )
 
 
+def _rehearsal(gate: TailGate) -> str:
+    """What the model itself made of the Tail on held-back rows."""
+    if gate.rehearsed is None:
+        return ""
+    badge = '<span class="badge yes">passed</span>' if gate.rehearsed.passed else '<span class="badge no">failed</span>'
+    rows = rehearsal_checks(gate)
+    said = "Half A alone did not let it in, so nothing was predicted."
+    if rows:
+        said = (
+            f"Mean fall of the log-loss: <b data-value='rehearsed-gain'>{gate.rehearsed.gain:+.4f}</b>, standard error "
+            f"{gate.rehearsed.error:.4f}."
+        )
+    return (
+        f'<div class="candidate" data-candidate="rehearsal"><h3>Rehearsal {badge}</h3><p>This backbone reads labels '
+        "while it encodes, so support rows know their own answer and the checks on them prove little. Each half of "
+        "the labelled rows therefore predicts the other as if it were new, without the Tail and with it. The Tail "
+        "must help in both directions, and by more than the standard error; where the first direction fails, the "
+        f"second is not tried. {said}</p>" + (_table(rows) if rows else "") + "</div>"
+    )
+
+
+def _table(rows: list[Check]) -> str:
+    body = "".join(_check(row) for row in rows)
+    return (
+        '<table><thead><tr><th scope="col">Check</th><th scope="col" class="left">On</th><th scope="col">Core alone'
+        '</th><th scope="col">with Tail</th><th scope="col">Margin</th><th scope="col" class="left">Worse | better'
+        f'</th><th scope="col">Result</th></tr></thead><tbody>{body}</tbody></table>'
+    )
+
+
 def _candidate(gate: TailGate, index: int) -> str:
     candidate = gate.candidates[index]
     rows = checks(candidate, gate)
     badge = '<span class="badge yes">passed</span>' if candidate.passed else '<span class="badge no">failed</span>'
     if gate.accepted == candidate.name:
         badge = '<span class="badge yes">passed, taken</span>'
-    body = "".join(_check(row) for row in rows)
     return (
         f'<div class="candidate" data-candidate="{candidate.name}"><h3>{candidate.name.capitalize()} candidate '
-        f"{badge}</h3>"
-        f"<p>α = min(α<sub>A</sub> {candidate.alpha_a:.4f}, α<sub>B</sub> {candidate.alpha_b:.4f}) = "
-        f"<b>{candidate.alpha:.4f}</b>. {escape(verdict(candidate, gate))}</p><table><thead><tr><th scope='col'>"
-        f"Check</th>"
-        '<th scope="col" class="left">On</th><th scope="col">Core alone</th><th scope="col">with Tail</th>'
-        '<th scope="col">Margin</th><th scope="col" class="left">Worse | better</th><th scope="col">Result</th></tr>'
-        "</thead>"
-        f"<tbody>{body}</tbody></table></div>"
+        f"{badge}</h3><p>α = min(α<sub>A</sub> {candidate.alpha_a:.4f}, α<sub>B</sub> {candidate.alpha_b:.4f}) = "
+        f"<b>{candidate.alpha:.4f}</b>. {escape(verdict(candidate, gate))}</p>{_table(rows)}</div>"
     )
 
 
