@@ -67,6 +67,7 @@ def _fold(name: str, summary: str, **options: Any) -> Arm:
 
 
 _TAIL_CONTROLS = {
+    "paper": "the paper's gate, without a rehearsal",
     "centred": "centred Tail, no projection on the Core",
     "raw-residual": "raw residual only",
     "fixed-prototype": "fixed prototype update",
@@ -76,19 +77,27 @@ _TAIL_CONTROLS = {
 }
 
 # Two of the four updates the paper chose between on fold 0: the residual alone, let in by the reciprocal check.
-_CROSS_FITTED = {"candidates": ["raw"], "single_leaf_fallback": False, "binary_only": False}
+_CROSS_FITTED = {
+    "candidates": ["raw"],
+    "single_leaf_fallback": False,
+    "binary_only": False,
+    "rehearse": "never",
+}
 
 ARMS: dict[str, Arm] = {
     arm.name: arm
     for arm in (
         _fold("native", "the backbone's own inference, one member, all columns", method="native"),
         _fold("native-ensemble", "the backbone's own default ensemble", method="native", n_estimators="default"),
-        _fold("scff", "the full method (Tail on)", method="scff"),
+        _fold("scff", "the full method (Tail on)", method="scff", tail="gated"),
         _fold("raw-core", "the Core in one leaf", method="raw-core"),
         _fold("bounded-core", "the folded Core (Tail off)", method="bounded-core"),
         _fold("mass-huber", "the earlier all-feature merge", method="mass-huber"),
-        _fold("random-routing", "Core of the same size, drawn at random", method="scff", routing="random"),
-        *(_fold(name, summary, method="scff", tail=name) for name, summary in _TAIL_CONTROLS.items()),
+        _fold("random-routing", "Core of the same size, drawn at random", method="scff", tail="gated", routing="random"),
+        *(
+            _fold("paper-gate" if name == "paper" else name, summary, method="scff", tail=name)
+            for name, summary in _TAIL_CONTROLS.items()
+        ),
         _fold("cross-fitted", "raw residual, checked across halves", method="scff", tail=_CROSS_FITTED),
         _fold(
             "centred-cross-fitted",

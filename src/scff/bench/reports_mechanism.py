@@ -19,6 +19,7 @@ __all__ = ["WIDTH_BINS"]
 WIDTH_BINS = (("K ≤ 128", "to-128", 0, 128), ("129–256", "129-256", 129, 256), ("K > 256", "above-256", 257, 10**9))
 _COMPONENTS = (
     ("random-routing", "Random Core/Tail assignment"),
+    ("paper-gate", "The paper's gate, no rehearsal"),
     ("centred", "Centred Tail (no Core projection)"),
     ("raw-residual", "Raw residual only"),
     ("fixed-prototype", "Fixed prototype update"),
