@@ -7,10 +7,12 @@ written to a private temporary directory and read back one at a time, so their s
 from __future__ import annotations
 
 import tempfile
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 
 from scff.backbones.base import LeafCache
@@ -39,16 +41,21 @@ class CacheStore:
         self._directory: tempfile.TemporaryDirectory[str] | None = None
         self._kept: dict[int, LeafCache | _Spilled] = {}
         self._next = 0
+        self._lock = threading.Lock()
 
     def put(self, cache: LeafCache) -> int:
-        """Take a cache over; returns the key to get it back."""
-        key, self._next = self._next, self._next + 1
-        if cache.nbytes > self._room:
-            if self._directory is None:
+        """Take a cache over; returns the key to get it back. Several threads may do so at once."""
+        with self._lock:
+            key, self._next = self._next, self._next + 1
+            spill = cache.nbytes > self._room
+            if not spill:
+                self._room -= cache.nbytes
+            elif self._directory is None:
                 self._directory = tempfile.TemporaryDirectory(prefix="scff-")
+        if spill:
+            assert self._directory is not None
             self._kept[key] = _Spilled.write(cache, Path(self._directory.name) / str(key))
         else:
-            self._room -= cache.nbytes
             self._kept[key] = cache
         return key
 
@@ -86,10 +93,12 @@ class _Spilled:
         return cls(path, shapes, cache.state)
 
     def read(self) -> LeafCache:
-        tensors = {}
-        with self.path.open("rb") as file:
-            for name, (shape, dtype, device) in self.shapes.items():
-                buffer = bytearray(shape.numel() * dtype.itemsize)
-                file.readinto(buffer)
-                tensors[name] = torch.frombuffer(buffer, dtype=dtype).view(shape).to(device)
+        # Mapped, not copied: pages come in as they are used, and go with the tensors. Copy on write keeps the file as
+        # it is whatever is done to them.
+        pages = np.memmap(self.path, dtype=np.uint8, mode="c")
+        tensors, start = {}, 0
+        for name, (shape, dtype, device) in self.shapes.items():
+            stop = start + shape.numel() * dtype.itemsize
+            tensors[name] = torch.from_numpy(pages[start:stop]).view(dtype).view(shape).to(device)
+            start = stop
         return LeafCache(tensors, self.state)

@@ -120,16 +120,20 @@ class LocalEngine:
 
     def encode(self, view: RowView, leaves: Sequence[IntArray], label: str) -> LocalStratum:
         """Encode the support rows of all leaves of a stratum."""
+
+        def encode(group: tuple[IntArray, ...]) -> tuple[torch.Tensor, int]:
+            message_GSE, cache = view.encode_support(group)
+            # Put away here: whoever holds the result would keep this cache alive beside the next one.
+            return message_GSE, self._store.put(cache)
+
         total: torch.Tensor | None = None
         kept = []
         groups = list(equal_width(leaves, self._options.leaf_batch))
         # The widest leaf is the first of a stratum.
-        with closing(in_order(view.encode_support, groups, self._options.workers, first_alone=True)) as results:
-            for group, (message_GSE, cache) in zip(
-                groups, _bar(results, len(groups), label, self._options), strict=True
-            ):
+        with closing(in_order(encode, groups, self._options.workers, first_alone=True)) as results:
+            for group, (message_GSE, key) in zip(groups, _bar(results, len(groups), label, self._options), strict=True):
                 total = add_messages(total, message_GSE)
-                kept.append((group, self._store.put(cache)))
+                kept.append((group, key))
         assert total is not None
         return LocalStratum(self._store, self._options, kept, len(leaves), total / len(leaves))
 

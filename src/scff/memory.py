@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
+import mmap
 import os
 import re
 import threading
@@ -21,7 +23,7 @@ import torch
 
 from scff.errors import DataError, MemoryBudgetError
 
-__all__ = ["Blocks", "Footprint", "PeakMemory", "format_bytes", "keep_within", "parse_bytes"]
+__all__ = ["Blocks", "Footprint", "PeakMemory", "format_bytes", "keep_within", "own_pages", "parse_bytes"]
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _UNITS |= {
@@ -142,6 +144,26 @@ def keep_within(
     spare = limit - waiting - leaves * one_leaf
     return Blocks(leaf_batch=leaves, query_chunk=chunk, pass_rows=rows, cache_bytes=max(0, spare // 2))
 
+
+def own_pages(*shape: int) -> torch.Tensor:
+    """An uninitialised float32 tensor on pages of its own, which go back to the system with it.
+
+    A leaf's embedding and cache are tens of megabytes, made and freed for every leaf between thousands of small
+    activations. On the heap they leave holes that the next leaf does not fit into, and the process grows.
+
+    Examples
+    --------
+    >>> own_pages(2, 3).shape
+    torch.Size([2, 3])
+    """
+    count = math.prod(shape)
+    if 4 * count < _PAGES_FROM:
+        return torch.empty(shape)
+    return torch.frombuffer(mmap.mmap(-1, 4 * count), dtype=torch.float32).view(shape)
+
+
+# Below this the heap is faster, and its holes are small.
+_PAGES_FROM = 1 << 20
 
 # Scoring the columns, and what the interpreter allocates beside the arrays.
 _PLANNING = 16 << 20

@@ -17,7 +17,7 @@ import torch
 from tabicl._model.kv_cache import KVCache, KVCacheEntry
 from tabicl._model.tabicl import TabICL
 
-from scff.memory import Footprint
+from scff.memory import Footprint, own_pages
 
 __all__ = ["LeafEncoder", "label_digits", "pack", "unpack"]
 
@@ -132,7 +132,7 @@ class LeafEncoder:
         n_rows, width = x_TW.shape
         tokens = self._rows.cls_tokens
         n_cls, size = tokens.shape
-        out = torch.empty(n_rows, n_cls + width, size)
+        out = own_pages(n_rows, n_cls + width, size)
         out[:, :n_cls] = tokens
         features_WTg = self._features(x_TW)
         step = max(1, self._block_bytes // (4 * size * max(n_rows, 1)))
@@ -227,7 +227,7 @@ def _fill(whole: KVCache, part: KVCache, start: int, width: int) -> None:
     for index, entry in part.kv.items():
         if index not in whole.kv:
             shape = (width, *entry.key.shape[1:])
-            whole.kv[index] = KVCacheEntry(entry.key.new_empty(shape), entry.value.new_empty(shape))
+            whole.kv[index] = KVCacheEntry(own_pages(*shape), own_pages(*shape))
         stop = start + len(entry.key)
         whole.kv[index].key[start:stop] = entry.key
         whole.kv[index].value[start:stop] = entry.value

@@ -93,7 +93,9 @@ ARMS: dict[str, Arm] = {
         _fold("raw-core", "the Core in one leaf", method="raw-core"),
         _fold("bounded-core", "the folded Core (Tail off)", method="bounded-core"),
         _fold("mass-huber", "the earlier all-feature merge", method="mass-huber"),
-        _fold("random-routing", "Core of the same size, drawn at random", method="scff", tail="gated", routing="random"),
+        _fold(
+            "random-routing", "Core of the same size, drawn at random", method="scff", tail="gated", routing="random"
+        ),
         *(
             _fold("paper-gate" if name == "paper" else name, summary, method="scff", tail=name)
             for name, summary in _TAIL_CONTROLS.items()
