@@ -187,3 +187,10 @@ def test_registering_validates(monkeypatch):
         register("mine")
     with pytest.raises(BackboneNotAvailable, match="no backbone"):
         get_spec("yours")
+
+
+def test_a_damaged_safetensors_file_is_a_typed_error(tmp_path):
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(b"\xff" * 64)
+    with pytest.raises(CheckpointError, match="cannot be read as safetensors"):
+        load_backbone(str(path), CPU)

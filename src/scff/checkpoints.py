@@ -11,6 +11,8 @@ import hashlib
 import logging
 import os
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -23,7 +25,18 @@ from scff.errors import CheckpointError, CheckpointMissing
 if TYPE_CHECKING:
     from scff.backbones.base import BackboneSpec, Weights
 
-__all__ = ["cache_dir", "fetch", "fetch_tabpfn_v1", "find", "load_torch", "obtain", "sha256", "verify"]
+__all__ = [
+    "cache_dir",
+    "fetch",
+    "fetch_tabpfn_v1",
+    "find",
+    "fitting",
+    "load_torch",
+    "obtain",
+    "safetensors_header",
+    "sha256",
+    "verify",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -144,6 +157,49 @@ def load_torch(path: Path) -> Any:
         raise CheckpointError(
             f"{path} {kind} ({type(error).__name__}: {said}); "
             "delete it and fetch it again, or pass the path of another one."
+        ) from error
+
+
+def safetensors_header(path: Path) -> tuple[frozenset[str], dict[str, str]]:
+    """Names of the tensors in a safetensors file and its metadata; both empty for a file of another kind.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is damaged.
+    """
+    if path.suffix != ".safetensors":
+        return frozenset(), {}
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            return frozenset(file.keys()), dict(file.metadata() or {})
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(
+            f"{path} cannot be read as safetensors ({error}); delete it and fetch it again, or pass another path."
+        ) from error
+
+
+@contextmanager
+def fitting(path: Path, *errors: type[Exception]) -> Iterator[None]:
+    """Build a network and read its weights: what goes wrong is the file's fault, and no random state is spent.
+
+    Parameters
+    ----------
+    path : Path
+        The checkpoint, for the message.
+    *errors : type
+        What the network's class raises for weights that do not fit; torch's own errors by default.
+    """
+    expected = errors or (TypeError, RuntimeError, ValueError)
+    try:
+        with torch.random.fork_rng(devices=[]):  # building a network draws weights before they are read
+            yield
+    except expected as error:
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise CheckpointError(
+            f"The weights in {path} do not fit their own configuration ({said[:160]}); fetch the file again."
         ) from error
 
 

@@ -1,17 +1,25 @@
-"""What the estimators share: reading tables, devices, and what a saved model leaves behind."""
+"""What the estimators share: reading tables, views and plans, and what a saved model leaves behind."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from scff.backbones.base import RowBackbone, RowView
+from scff.caches import CacheMode
+from scff.engines import FoldOptions
 from scff.errors import DataError
+from scff.members import Method
+from scff.memory import parse_bytes
+from scff.plan import FoldPlan, Routing, compile_plan
 from scff.tables import Table, as_table
 from scff.wide import open_wide
 
@@ -21,7 +29,17 @@ __all__ = ["FoldedEstimator"]
 class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
     """Base of `FoldedClassifier` and `FoldedRegressor`."""
 
+    method: Method
+    leaf_width: int
+    fdr: float
+    memory_limit: int | str | None
+    n_estimators: int
     device: str
+    cache: CacheMode
+    random_state: int
+    verbose: int
+    leaf_batch: int | Literal["auto"]
+    query_chunk: int | Literal["auto"]
     _support: Table
 
     def _validate(self, X: Any, *, reset: bool) -> Table:
@@ -56,6 +74,44 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
                 "This model was fitted on a DataFrame with text or categories; pass the same columns again."
             )
         return table
+
+    def _views(self, backbone: RowBackbone, target: npt.NDArray[Any]) -> Sequence[RowView]:
+        """The backbone's views of the support."""
+        return backbone.views(
+            self._support,
+            target,
+            n_estimators=self.n_estimators,
+            cache=bool(self.cache),
+            random_state=self.random_state,
+        )
+
+    def _fold_plan(
+        self, backbone: RowBackbone, view: RowView, target: npt.NDArray[Any], routing: Routing
+    ) -> FoldPlan | None:
+        """How the columns that a view keeps are folded; None for native inference."""
+        if self.method == "native":
+            return None
+        return compile_plan(
+            self._support,
+            target,
+            min(self.leaf_width, backbone.spec.limits.leaf_width or self.leaf_width),
+            self.fdr,
+            routing,
+            columns=view.columns,
+            random_state=self.random_state,
+        )
+
+    def _fold_options(self, device: torch.device, *, encode_unused_tail: bool = False) -> FoldOptions:
+        return FoldOptions.on(
+            device,
+            leaf_batch=self.leaf_batch,
+            query_chunk=self.query_chunk,
+            encode_unused_tail=encode_unused_tail,
+            progress=self.verbose > 0,
+        )
+
+    def _byte_limit(self) -> int | None:
+        return None if self.memory_limit is None else parse_bytes(self.memory_limit)
 
     def _device(self) -> torch.device:
         if self.device == "auto":

@@ -17,10 +17,10 @@ from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone, r
 from scff.caches import CacheMode
 from scff.errors import BackboneError, DataError
 from scff.estimator_base import FoldedEstimator
-from scff.folding import Compiled, FoldOptions
+from scff.folding import Compiled
 from scff.members import ENGINES, METHODS, EngineName, Method, compile_members
-from scff.memory import PeakMemory, parse_bytes
-from scff.plan import FoldPlan, Routing, compile_plan
+from scff.memory import PeakMemory
+from scff.plan import FoldPlan, Routing
 from scff.rehearsal import Rehearsal
 from scff.tables import Table, encode_target
 from scff.tail import TAIL_RULES, TailGate, TailRule
@@ -262,33 +262,12 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
 
     def _compile(self, backbone: RowBackbone, gates: list[TailGate | None] | None) -> float:
         """Compile every view into `_runtime`; returns when the plan was ready."""
-        views = backbone.views(
-            self._support,
-            self._codes,
-            n_estimators=self.n_estimators,
-            cache=bool(self.cache),
-            random_state=self.random_state,
-        )
-        if self.plan_ is None and self.method != "native":
-            widest = backbone.spec.limits.leaf_width or self.leaf_width
-            self.plan_ = compile_plan(
-                self._support,
-                self._codes,
-                min(self.leaf_width, widest),
-                self.fdr,
-                self.routing,
-                columns=views[0].columns,
-                random_state=self.random_state,
-            )
+        views = self._views(backbone, self._codes)
+        if self.plan_ is None:
+            self.plan_ = self._fold_plan(backbone, views[0], self._codes, self.routing)
         planned = time.perf_counter()
-        options = FoldOptions.on(
-            backbone.device,
-            leaf_batch=self.leaf_batch,
-            query_chunk=self.query_chunk,
-            encode_unused_tail=self.encode_unused_tail,
-            progress=self.verbose > 0,
-        )
-        limit = None if self.memory_limit is None else parse_bytes(self.memory_limit)
+        options = self._fold_options(backbone.device, encode_unused_tail=self.encode_unused_tail)
+        limit = self._byte_limit()
         rule = self._rule if self.method == "scff" else None
         rehearsal = Rehearsal(backbone, self._support, self._codes, self.n_estimators, self.random_state)
         members = compile_members(

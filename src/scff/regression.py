@@ -16,10 +16,9 @@ from scff.backbones.registry import CheckpointRef, load_backbone, reload_backbon
 from scff.caches import CacheMode
 from scff.errors import CheckpointMissing, DataError
 from scff.estimator_base import FoldedEstimator
-from scff.folding import Compiled, FoldOptions
+from scff.folding import Compiled
 from scff.members import compile_members
-from scff.memory import parse_bytes
-from scff.plan import FoldPlan, compile_plan
+from scff.plan import FoldPlan
 from scff.tables import Table
 from scff.token_folding import refuse_row_folding
 
@@ -158,30 +157,9 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
         """Compile every view into `_runtime`; a constant target needs no model."""
         if self._target.min() == self._target.max():
             return
-        views = backbone.views(
-            self._support,
-            self._target,  # type: ignore[arg-type]  # a regressor's views take numbers
-            n_estimators=self.n_estimators,
-            cache=bool(self.cache),
-            random_state=self.random_state,
-        )
-        if self.plan_ is None and self.method != "native":
-            self.plan_ = compile_plan(
-                self._support,
-                self._target,
-                min(self.leaf_width, backbone.spec.limits.leaf_width or self.leaf_width),
-                self.fdr,
-                "linear",
-                columns=views[0].columns,
-            )
-        options = FoldOptions.on(
-            backbone.device,
-            leaf_batch=self.leaf_batch,
-            query_chunk=self.query_chunk,
-            encode_unused_tail=False,
-            progress=self.verbose > 0,
-        )
-        limit = None if self.memory_limit is None else parse_bytes(self.memory_limit)
+        views = self._views(backbone, self._target)  # a regressor's views take numbers
+        if self.plan_ is None:
+            self.plan_ = self._fold_plan(backbone, views[0], self._target, "linear")
         members = compile_members(
             views,
             self.plan_,
@@ -190,8 +168,8 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
             None,
             None,
             self.cache,
-            options,
-            limit,
+            self._fold_options(backbone.device),
+            self._byte_limit(),
         )
         self._runtime: tuple[RowBackbone, list[Compiled]] = (backbone, members)
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 from sklearn.impute import SimpleImputer
 
+from scff import checkpoints
 from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
 from scff.backbones.joint import JointBackbone, JointTokenView, Step, probe
 from scff.backbones.ordinal import OrdinalCodes
@@ -117,27 +118,16 @@ def _load(path: Path, device: torch.device) -> MitraBackbone:
         raise CheckpointError(f"There is no config.json beside {path}; Mitra's weights need theirs.")
     config = json.loads(config_path.read_text())
     sizes = {key: config[key] for key in ("dim", "dim_output", "n_layers", "n_heads", "task")}
-    try:
-        with torch.random.fork_rng(devices=[]):  # building a network draws weights before they are read
-            model = Tab2D(**sizes, use_pretrained_weights=False, path_to_weights="", device=str(device))
+    with checkpoints.fitting(path):
+        model = Tab2D(**sizes, use_pretrained_weights=False, path_to_weights="", device=str(device))
         model.load_state_dict(load_file(path))
-    except (TypeError, RuntimeError, ValueError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise CheckpointError(
-            f"The weights in {path} do not fit their own configuration ({first[:160]}); fetch the file again."
-        ) from error
     backbone = MitraBackbone(SPECS[0], path, model, device)
     probe(backbone, _REQUIRES)
     return backbone
 
 
 def _recognises(path: Path) -> bool:
-    if path.suffix != ".safetensors":
-        return False
-    from safetensors import safe_open
-
-    with safe_open(str(path), framework="pt") as file:
-        return any(key.startswith("x_embedding.") for key in file.keys())  # noqa: SIM118  not a mapping
+    return any(key.startswith("x_embedding.") for key in checkpoints.safetensors_header(path)[0])
 
 
 SPECS = (

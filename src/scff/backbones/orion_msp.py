@@ -94,15 +94,9 @@ def _load(path: Path, device: torch.device) -> OrionBackbone:
     payload = checkpoints.load_torch(path)
     if not _has_layout(payload):
         raise CheckpointError(f"{path} is not an Orion-MSP checkpoint: it lacks its `config` or `state_dict`.")
-    try:
-        with torch.random.fork_rng(devices=[]):  # building a network draws weights before they are read
-            model = OrionMSP(**payload["config"])
+    with checkpoints.fitting(path):
+        model = OrionMSP(**payload["config"])
         model.load_state_dict(payload["state_dict"])
-    except (TypeError, RuntimeError, ValueError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise CheckpointError(
-            f"The weights in {path} do not fit their own configuration ({first[:160]}); fetch the file again."
-        ) from error
     backbone = OrionBackbone(SPECS[0], path, model, device)
     probe(backbone, _REQUIRES)
     return backbone

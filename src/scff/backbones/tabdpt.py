@@ -21,10 +21,11 @@ import torch
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import StandardScaler
 
+from scff import checkpoints
 from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
 from scff.backbones.joint import JointBackbone, JointRowView, Step, probe
 from scff.backbones.ordinal import OrdinalCodes
-from scff.errors import BackboneNotAvailable, CheckpointError
+from scff.errors import BackboneNotAvailable
 from scff.tables import Table
 
 __all__ = ["SPECS", "TabDPTBackbone", "TabDPTView"]
@@ -113,12 +114,8 @@ def _load(path: Path, device: torch.device) -> TabDPTBackbone:
             f"This backbone needs the tabdpt package ({error}); install it in an environment of its own with: "
             f"pip install '{_REQUIRES}'"
         ) from error
-    try:
-        with torch.random.fork_rng(devices=[]):  # building a network draws weights before they are read
-            model = TabDPTClassifier(model_weight_path=str(path), device=str(device), verbose=False).model
-    except Exception as error:  # the package raises many types for a file that does not fit
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise CheckpointError(f"{path} cannot be loaded by the tabdpt package ({first[:160]}).") from error
+    with checkpoints.fitting(path, Exception):  # the package raises many types for a file that does not fit
+        model = TabDPTClassifier(model_weight_path=str(path), device=str(device), verbose=False).model
     limits = Limits(leaf_width=int(model.num_features), classes=int(model.n_out))
     backbone = TabDPTBackbone(replace(SPECS[0], limits=limits), path, model, device)
     probe(backbone, _REQUIRES)
@@ -126,12 +123,7 @@ def _load(path: Path, device: torch.device) -> TabDPTBackbone:
 
 
 def _recognises(path: Path) -> bool:
-    if path.suffix != ".safetensors":
-        return False
-    from safetensors import safe_open
-
-    with safe_open(str(path), framework="pt") as file:
-        return "cfg" in (file.metadata() or {})
+    return "cfg" in checkpoints.safetensors_header(path)[1]
 
 
 SPECS = (

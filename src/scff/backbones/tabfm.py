@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 from sklearn.impute import SimpleImputer
 
+from scff import checkpoints
 from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
 from scff.backbones.joint import JointBackbone, JointRowView, Step, probe
 from scff.backbones.ordinal import OrdinalCodes
@@ -98,24 +99,15 @@ def _load(path: Path, device: torch.device) -> TabFMBackbone:
     if not (path.parent / "config.json").is_file():
         raise CheckpointError(f"There is no config.json beside {path}; TabFM's weights need theirs.")
     dtype: Any = None if device.type == "cpu" else torch.bfloat16
-    try:
-        with torch.random.fork_rng(devices=[]):  # building a network draws weights before they are read
-            model = load("classification", str(path.parent), device=str(device), dtype=dtype, use_cache=False)
-    except Exception as error:  # the package raises many types for a file that does not fit
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise CheckpointError(f"{path} cannot be loaded by the tabfm package ({first[:160]}).") from error
+    with checkpoints.fitting(path, Exception):  # the package raises many types for a file that does not fit
+        model = load("classification", str(path.parent), device=str(device), dtype=dtype, use_cache=False)
     backbone = TabFMBackbone(SPECS[0], path, model, device)
     probe(backbone, _REQUIRES)
     return backbone
 
 
 def _recognises(path: Path) -> bool:
-    if path.suffix != ".safetensors":
-        return False
-    from safetensors import safe_open
-
-    with safe_open(str(path), framework="pt") as file:
-        return any(key.startswith("cell_embedder.") for key in file.keys())  # noqa: SIM118  not a mapping
+    return any(key.startswith("cell_embedder.") for key in checkpoints.safetensors_header(path)[0])
 
 
 SPECS = (

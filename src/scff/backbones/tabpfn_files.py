@@ -22,10 +22,7 @@ _V2_LICENCE = "Prior Labs, Apache-2.0 with attribution"
 def architecture(path: Path) -> str | None:
     """Name of the architecture a checkpoint states, ``"tabpfn_v2"`` for those from before it was stated."""
     if path.suffix == ".safetensors":
-        from safetensors import safe_open
-
-        with safe_open(str(path), framework="pt") as file:
-            stated = (file.metadata() or {}).get("architecture_name")
+        stated = checkpoints.safetensors_header(path)[1].get("architecture_name")
         return None if stated is None else str(json.loads(stated))
     payload = checkpoints.load_torch(path)
     if not isinstance(payload, dict) or not isinstance(payload.get("state_dict"), dict):

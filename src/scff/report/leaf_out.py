@@ -19,7 +19,6 @@ from scff.backbones.base import LeafCache, RowView
 from scff.caches import CacheStore
 from scff.evidence import alternate_halves, as_float, class_means, square_distances
 from scff.folding import Folded, Native
-from scff.memory import parse_bytes
 from scff.plan import FoldPlan
 from scff.rehearsal import Rehearsal
 from scff.tail import TailGate, relearn
@@ -68,9 +67,13 @@ def leave_leaves_out(model: FoldedClassifier, plan: FoldPlan) -> LeafOut:
     tail_in = gate is not None and gate.accepted is not None
     tail_leaves = plan.tail_leaves if tail_in else ()
     halves = alternate_halves(codes)
-    limit = None if model.memory_limit is None else parse_bytes(model.memory_limit)
     rehearsal = Rehearsal(
-        model._runtime[0], model._support, model._codes, model.n_estimators, model.random_state, limit=limit
+        model._runtime[0],
+        model._support,
+        model._codes,
+        model.n_estimators,
+        model.random_state,
+        limit=model._byte_limit(),
     )
     changes, gains = [], []
     for fitted, new in (halves, halves[::-1]):
