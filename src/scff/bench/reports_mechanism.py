@@ -81,7 +81,7 @@ def _gates(results: Sequence[Results]) -> list[ReportTable]:
     for r in results:
         reasons: dict[str, list[str]] = {}
         for record in r.records:
-            if record.key.arm == "scff" and record.key.variant == "plain" and record.gate:
+            if record.ok and record.key.arm == "scff" and record.key.variant == "plain" and record.gate:
                 reasons.setdefault(record.gate["reason"], []).append(str(record.key.path))
         for reason, paths in sorted(reasons.items(), key=lambda item: -len(item[1])):
             rows.append((t.label(r.backbone), t.label(reason), t.count(len(paths), paths)))
