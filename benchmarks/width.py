@@ -138,16 +138,24 @@ def study(args: argparse.Namespace) -> list[dict]:
         for model in args.model:
             checkpoint = Path(folder) / f"{model}.ckpt"
             build(model, checkpoint)
-            for classes in args.classes:
-                for columns in args.columns:
-                    runs: dict[str, list[dict]] = {arm: [] for arm in ARMS}
-                    for repeat in range(args.repeats):
-                        for arm in ARMS if repeat % 2 == 0 else ARMS[::-1]:
-                            if runs[arm] and "died" in runs[arm][-1]:
-                                continue  # it will not fit the next time either
-                            runs[arm].append(spawn(arm, checkpoint, columns, classes, args))
-                    cells.append({"model": model, "classes": classes, "columns": columns, "runs": runs})
-                    print(row(cells[-1]), flush=True)
+            for classes, columns in grid(model, args):
+                runs: dict[str, list[dict]] = {arm: [] for arm in ARMS}
+                for repeat in range(args.repeats if model == args.model[0] else args.other_repeats):
+                    for arm in ARMS if repeat % 2 == 0 else ARMS[::-1]:
+                        if runs[arm] and "died" in runs[arm][-1]:
+                            continue  # it will not fit the next time either
+                        runs[arm].append(spawn(arm, checkpoint, columns, classes, args))
+                cells.append({"model": model, "classes": classes, "columns": columns, "runs": runs})
+                print(row(cells[-1]), flush=True)
+                write(cells, args)  # a run of hours that breaks off is not lost
+    return cells
+
+
+def grid(model: str, args: argparse.Namespace) -> list[tuple[int, int]]:
+    """Class counts and widths. With many classes native inference costs the same again, so fewer widths tell all."""
+    cells = [(2, columns) for columns in args.columns if 2 in args.classes]
+    if model == args.model[0]:
+        cells += [(k, c) for k in args.classes if k != 2 for c in args.columns if c in args.many_class_columns]
     return cells
 
 
@@ -165,7 +173,7 @@ def ratio(cell: dict, key: str, other: str | None = None) -> float | None:
 
 HEADER = (
     "| model | classes | columns | native MiB | folded MiB | memory | native cpu-s | folded cpu-s | time "
-    "| 2nd predict cpu-s | 2nd predict | spread |\n" + "|---" * 12 + "|"
+    "| 2nd predict cpu-s | 2nd predict | spread of time |\n" + "|---" * 12 + "|"
 )
 
 
@@ -177,8 +185,8 @@ def row(cell: dict) -> str:
         return "died" if value is None else form.format(value)
 
     mib = [None if (v := middle(runs, "added")) is None else v / 2**20 for runs in (native, folded)]
-    cpus = [run["cpu"] for run in folded if "cpu" in run]
-    spread = f"{min(cpus):.1f}-{max(cpus):.1f}" if cpus else ""
+    pairs = [a["cpu"] / b["cpu"] for a, b in zip(native, folded, strict=False) if "cpu" in a and "cpu" in b]
+    spread = f"{min(pairs):.2f}-{max(pairs):.2f} of {len(pairs)}" if pairs else ""
     return (
         f"| {cell['model']} | {cell['classes']} | {cell['columns']} "
         f"| {show(mib[0], '{:.0f}')} | {show(mib[1], '{:.0f}')} "
@@ -244,7 +252,15 @@ def main() -> None:
     parser.add_argument("--model", nargs="+", default=["tabicl-v2", "tabicl-v1", "tabpfn-3"])
     parser.add_argument("--columns", nargs="+", type=int, default=[256, 512, 1024, 2048, 4096, 8192])
     parser.add_argument("--classes", nargs="+", type=int, default=[2, 10])
+    parser.add_argument(
+        "--many-class-columns",
+        nargs="+",
+        type=int,
+        default=[1024, 4096],
+        help="of the widths, those that the first model also sees with more than two classes",
+    )
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--other-repeats", type=int, default=3, help="of the models after the first")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--limit", type=int, default=16 << 30, help="bytes a process may allocate before it dies")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "width")
@@ -259,18 +275,21 @@ def main() -> None:
         found = run_arm(args.arm, args.checkpoint, args.columns[0], args.classes[0], args.threads, args.limit)
         print(json.dumps(found))
         return
-    print(HEADER)
-    cells = study(args)
-    lines = exponents(cells)
-    print("\n".join(lines))
     args.out.parent.mkdir(parents=True, exist_ok=True)
+    print(HEADER, flush=True)
+    cells = study(args)
+    print("\n".join(exponents(cells)))
+    plot(cells, args.out.with_suffix(".png"))
+
+
+def write(cells: list[dict], args: argparse.Namespace) -> None:
+    """Keep every measurement as JSON, and the table as Markdown."""
     host = {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count(), "threads": args.threads}
     report = {"support": SUPPORT, "query": QUERY, "host": host, "cells": cells}
     args.out.with_suffix(".json").write_text(json.dumps(report, indent=1))
     command = "python benchmarks/width.py " + " ".join(sys.argv[1:])
-    text = f"`{command.strip()}`\n\n{HEADER}\n" + "\n".join(map(row, cells)) + "\n\n" + "\n".join(lines) + "\n"
-    args.out.with_suffix(".md").write_text(text)
-    plot(cells, args.out.with_suffix(".png"))
+    lines = [f"`{command.strip()}`", "", HEADER, *map(row, cells), "", *exponents(cells), ""]
+    args.out.with_suffix(".md").write_text("\n".join(lines))
 
 
 if __name__ == "__main__":
