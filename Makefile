@@ -66,13 +66,10 @@ parity-tabpfn-v1:
 	build/env-tabpfn-v1/bin/pip install -q -e . tabpfn==0.1.11 'scikit-learn==1.7.2'
 	build/env-tabpfn-v1/bin/python benchmarks/tabpfn_v1_parity.py
 
-# Packages whose pins conflict with others have an environment each; the contract suite runs what it can import.
-.PHONY: contract contract-tabpfn contract-tabtune contract-tabdpt-tabfm
-contract: contract-tabpfn contract-tabtune contract-tabdpt-tabfm
-
-contract-tabpfn: build/env-tabpfn/.done
-	build/env-tabpfn/bin/python -m pytest tests/test_backbone_contract.py tests/test_tabpfn_v3.py \
-	  tests/test_token_folding.py tests/test_regression.py $(ARGS)
+# Packages whose pins conflict with those of `make test` have an environment each; the contract suite runs what it can
+# import.
+.PHONY: contract contract-tabtune contract-tabdpt-tabfm
+contract: contract-tabtune contract-tabdpt-tabfm
 
 contract-tabtune: build/env-tabtune/.done
 	build/env-tabtune/bin/python -m pytest tests/test_backbone_contract.py -k 'limix or orion or mitra' $(ARGS)
@@ -81,7 +78,6 @@ contract-tabdpt-tabfm: build/env-tabdpt-tabfm/.done
 	build/env-tabdpt-tabfm/bin/python -m pytest tests/test_backbone_contract.py -k 'tabdpt or tabfm' $(ARGS)
 
 # tabtune's own dependencies are every model it wraps; its LimiX, Orion-MSP and Mitra need only these.
-build/env-tabpfn/.done: PACKAGES = 'tabpfn==9.2.0'
 build/env-tabtune/.done: PACKAGES = kditransform einops einx
 build/env-tabdpt-tabfm/.done: PACKAGES = 'tabdpt==1.3.1' 'tabfm==1.0.1' einx loguru
 build/env-%/.done: $(DEPS)
