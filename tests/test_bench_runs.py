@@ -172,6 +172,20 @@ def test_two_runs_at_once_share_the_work(panel, tmp_path, monkeypatch):
     assert not list(tmp_path.rglob("*.tmp"))
 
 
+def test_two_processes_on_one_folder_end_as_one(done, folder, tmp_path):
+    command = [sys.executable, "-m", "scff.bench", "run", "core-decomposition", "--panel", str(folder)]
+    command += ["--backbone", "nano", "--quick", "--results", str(tmp_path), "--threads", "1"]
+    both = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(2)]
+    assert [(p.communicate(timeout=300)[1][-500:], p.returncode)[1] for p in both] == [0, 0]
+    assert {p: r.probability_hash for p, r in cells(tmp_path).items()} == {
+        p: r.probability_hash for p, r in cells(done).items()
+    }
+    assert not list(tmp_path.rglob("*.tmp"))
+    assert [[c.text for c in row] for t in quality_tables(tmp_path) for row in t.rows] == [
+        [c.text for c in row] for t in quality_tables(done) for row in t.rows
+    ]
+
+
 def test_query_labels_cannot_reach_a_prediction(panel, tmp_path, monkeypatch):
     study = replace(PAIR, variants=((PLAIN, ("native", "scff", "logistic")),))
     run(study, panel, tmp_path / "true")

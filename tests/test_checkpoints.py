@@ -194,3 +194,18 @@ def test_a_damaged_safetensors_file_is_a_typed_error(tmp_path):
     path.write_bytes(b"\xff" * 64)
     with pytest.raises(CheckpointError, match="cannot be read as safetensors"):
         load_backbone(str(path), CPU)
+
+
+def test_threads_that_ask_for_the_list_first_all_see_the_whole(monkeypatch):
+    import threading
+
+    monkeypatch.setattr(registry, "_SPECS", {})
+    monkeypatch.setattr(registry, "_discovered", False)
+    seen = []
+    threads = [threading.Thread(target=lambda: seen.append(len(specs()))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(seen)) == 1
+    assert seen[0] > 10

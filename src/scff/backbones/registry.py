@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import warnings
 import weakref
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ AUTO_ORDER = ("tabicl-v2", "tabpfn-v1", "nano")
 _SPECS: dict[str, BackboneSpec] = {}
 _LOADED: weakref.WeakValueDictionary[tuple[str, str, str], Any] = weakref.WeakValueDictionary()
 _discovered = False
+_discovering = threading.RLock()
 _hinted: set[str] = set()
 
 
@@ -83,32 +85,37 @@ def register(spec: BackboneSpec) -> BackboneSpec:
 
 def specs() -> dict[str, BackboneSpec]:
     """Every known backbone by name, built-in ones first."""
-    global _discovered
-    if not _discovered:
-        _discovered = True
-        from scff.backbones import (
-            limix,
-            mitra,
-            orion_msp,
-            tabdpt,
-            tabfm,
-            tabicl_files,
-            tabicl_regression,
-            tabpfn_files,
-            tabpfn_v1,
-        )
-
-        families = (tabicl_files, tabpfn_v1, tabpfn_files, tabicl_regression, limix, orion_msp, mitra, tabdpt, tabfm)
-        for family in families:
-            for spec in family.SPECS:
-                register(spec)
-        for point in entry_points(group="scff.backbones"):
-            try:
-                loaded = point.load()
-                register(loaded() if callable(loaded) and not isinstance(loaded, BackboneSpec) else loaded)
-            except Exception as error:  # a broken plug-in must not take the others down, nor hide
-                logger.warning("the backbone plug-in %r (%s) is not usable: %s", point.name, point.value, error)
+    with _discovering:  # threads that ask first at the same time must all see the whole list
+        if not _discovered:
+            _discover()
     return dict(_SPECS)
+
+
+def _discover() -> None:
+    global _discovered
+    _discovered = True  # a plug-in that asks for the list while it is imported gets what is there so far
+    from scff.backbones import (
+        limix,
+        mitra,
+        orion_msp,
+        tabdpt,
+        tabfm,
+        tabicl_files,
+        tabicl_regression,
+        tabpfn_files,
+        tabpfn_v1,
+    )
+
+    families = (tabicl_files, tabpfn_v1, tabpfn_files, tabicl_regression, limix, orion_msp, mitra, tabdpt, tabfm)
+    for family in families:
+        for spec in family.SPECS:
+            register(spec)
+    for point in entry_points(group="scff.backbones"):
+        try:
+            loaded = point.load()
+            register(loaded() if callable(loaded) and not isinstance(loaded, BackboneSpec) else loaded)
+        except Exception as error:  # a broken plug-in must not take the others down, nor hide
+            logger.warning("the backbone plug-in %r (%s) is not usable: %s", point.name, point.value, error)
 
 
 def get_spec(name: str) -> BackboneSpec:
