@@ -140,7 +140,8 @@ def study(args: argparse.Namespace) -> list[dict]:
             build(model, checkpoint)
             for classes, columns in grid(model, args):
                 runs: dict[str, list[dict]] = {arm: [] for arm in ARMS}
-                for repeat in range(args.repeats if model == args.model[0] else args.other_repeats):
+                repeats = args.repeats if model == args.model[0] else args.other_repeats
+                for repeat in range(1 if args.once_from and columns >= args.once_from else repeats):
                     for arm in ARMS if repeat % 2 == 0 else ARMS[::-1]:
                         if runs[arm] and "died" in runs[arm][-1]:
                             continue  # it will not fit the next time either
@@ -261,6 +262,7 @@ def main() -> None:
     )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--other-repeats", type=int, default=3, help="of the models after the first")
+    parser.add_argument("--once-from", type=int, help="widths that are measured once: native takes many minutes there")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--limit", type=int, default=16 << 30, help="bytes a process may allocate before it dies")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "width")

@@ -92,15 +92,19 @@ def easy_tasks(draw: Draw, n_tables: int, n_rows: int, n_columns: int) -> tuple[
     x = draw.normal(b, t, d)
     mixed = x @ (torch.eye(d) + 0.5 * draw.normal(b, d, d) / math.sqrt(d))
     x = torch.where(draw.flag(0.5, b, 1, 1), mixed, x)
+    # What moves all columns together often says nothing: then the label sits in small differences between columns, and
+    # each column alone tells little.
+    rank = draw.integer(1, 3)
+    common = draw.normal(b, t, rank) @ draw.normal(b, rank, d) * draw.log_uniform(0.3, 4.0, b, 1, 1)
+    drowned = draw.flag(0.3, b, 1, 1)
+    told, x = x, torch.where(drowned, x + common, x)
+    told = torch.where(draw.flag(0.5, b, 1, 1), told, x)
     relevant = (torch.rand(b, d, generator=draw.generator) < draw.uniform(0.2, 1.0, b, 1)).float()
     relevant[:, 0] = 1.0
     weights = draw.normal(b, d, k) * relevant[..., None]
     kind = torch.rand(b, 1, 1, generator=draw.generator)
-    z = torch.where(
-        kind < 0.55,
-        x,
-        torch.where(kind < 0.65, torch.tanh(2 * x), torch.where(kind < 0.82, x.square() - 1, torch.sin(1.5 * x))),
-    )
+    bent = torch.where(kind < 0.82, told.square() - 1, torch.sin(1.5 * told))
+    z = torch.where(kind < 0.55, told, torch.where(kind < 0.65, torch.tanh(2 * told), bent))
     score = z @ weights
     score = score / score.std((1, 2), keepdim=True) * draw.log_uniform(1.5, 25.0, b, 1, 1)
     n_classes = _class_counts(draw, b, k)
@@ -120,8 +124,10 @@ def _latents(draw: Draw, b: int, t: int, rank: int) -> tuple[Tensor, Tensor]:
     n_classes = _class_counts(draw, b, MAX_CLASSES)
     class_logits = _class_logits(draw, n_classes)
     # Variance falls along the latents, as principal components do.
-    scale = torch.arange(1, rank + 1).float() ** (-draw.uniform(0.0, 1.0, b, 1))
+    scale = torch.arange(1, rank + 1).float() ** (-draw.uniform(0.0, 1.2, b, 1))
     scale = scale[:, torch.randperm(rank, generator=draw.generator)]
+    # The label may follow the small components as much as the large ones.
+    weigh = torch.where(draw.flag(0.5, b, 1), scale, torch.ones_like(scale))
 
     # Label first: every class is a few clusters; only some latents separate the classes.
     y_first = (class_logits[:, None] + draw.gumbel(b, t, MAX_CLASSES)).argmax(-1)
@@ -139,10 +145,12 @@ def _latents(draw: Draw, b: int, t: int, rank: int) -> tuple[Tensor, Tensor]:
     z_clusters = apart * _rows_of(cluster_centre, y_first * n_clusters + cluster) + within * scale[:, None]
 
     # Latents first: the label is a sharp or vague function of them.
-    z_free = draw.normal(b, t, rank) * scale[:, None]
-    hidden = torch.tanh(z_free @ draw.normal(b, rank, 16) * draw.log_uniform(0.3, 2.0, b, 1, 1))
+    z_unit = draw.normal(b, t, rank)
+    z_free = z_unit * scale[:, None]
+    z_told = z_unit * weigh[:, None]
+    hidden = torch.tanh(z_told @ draw.normal(b, rank, 16) * draw.log_uniform(0.3, 2.0, b, 1, 1))
     linear = draw.flag(0.5, b, 1, 1)
-    score = torch.where(linear, z_free @ draw.normal(b, rank, MAX_CLASSES), hidden @ draw.normal(b, 16, MAX_CLASSES))
+    score = torch.where(linear, z_told @ draw.normal(b, rank, MAX_CLASSES), hidden @ draw.normal(b, 16, MAX_CLASSES))
     score = score / score.std((1, 2), keepdim=True) * draw.log_uniform(2.0, 40.0, b, 1, 1)
     y_free = (score + class_logits[:, None] + draw.gumbel(b, t, MAX_CLASSES)).argmax(-1)
 
@@ -223,7 +231,7 @@ def latent_tasks(draw: Draw, n_tables: int, n_rows: int, n_columns: int) -> tupl
     x = h @ _loadings(draw, b, h.shape[-1], d)
     x = x / (x.std((1, 2), keepdim=True) + 1e-6)
     # Noise of a table's own level, uneven over its columns.
-    x = x + draw.normal(b, t, d) * draw.log_uniform(0.03, 1.0, b, 1, 1) * draw.log_uniform(0.3, 2.0, b, 1, d)
+    x = x + draw.normal(b, t, d) * draw.log_uniform(0.01, 1.0, b, 1, 1) * draw.log_uniform(0.3, 2.0, b, 1, d)
     # Columns that say nothing: their values belong to other rows, so their marginals stay honest.
     share = draw.uniform(0.0, 1.0, b, 1) ** 2 * draw.flag(0.5, b, 1)
     silent = torch.rand(b, d, generator=draw.generator) < share
