@@ -25,7 +25,7 @@ Tensors = dict[str, torch.Tensor]
 
 # One activation of a block: with the handful alive at a time it fits a core's share of the last-level cache.
 BLOCK_BYTES = 1 << 20
-# Query rows are few and their leaf's cache is mapped from disk: twice the block is an eighth faster, and adds no peak.
+# Query rows are few: twice the block is an eighth faster for them, and costs a dozen MiB.
 _QUERY_BLOCKS = 2
 # Activations of one block alive at the peak, measured in fresh processes on v2 and nano.
 _ALIVE = 12
