@@ -303,3 +303,28 @@ def test_packaged_checkpoint_is_a_tabicl_checkpoint() -> None:
         n_estimators=1, model_path=WEIGHTS / "nano.ckpt", allow_auto_download=False, device="cpu", use_amp=False
     )
     assert classifier.fit(x[::2], y[::2]).score(x[1::2], y[1::2]) > 0.9
+
+
+def test_average_is_the_mean_and_its_card_names_what_went_in(tmp_path: Path) -> None:
+    from scff.pretrain.averaging import average
+
+    config = toy_recipe().model
+    files = []
+    for i in range(3):
+        state = network.build(config, i).state_dict()
+        network.save(tmp_path / f"{i}.ckpt", config, state)
+        facts = {"recipe": toy_recipe().to_dict(), "steps": i, "tables_seen": 10 * i, "cpu_hours": 0.1 * i}
+        write_card(tmp_path / f"{i}.ckpt", facts)
+        files.append(tmp_path / f"{i}.ckpt")
+    result = average(files, tmp_path / "mean.ckpt")
+    layout, weights = network.load(result)
+    assert layout == config
+    name = "icl_predictor.decoder.0.weight"
+    expected = torch.stack([network.load(path)[1][name] for path in files]).mean(0)
+    torch.testing.assert_close(weights[name], expected)
+    card = json.loads((tmp_path / "mean.json").read_text())
+    assert [one["sha256"] for one in card["average_of"]] == [sha256(path) for path in files]
+    assert card["tables_seen"] == 20
+    (tmp_path / "1.json").write_text(json.dumps({"sha256": "0"}))
+    with pytest.raises(ValueError, match="another checkpoint's"):
+        average(files, tmp_path / "mean.ckpt")

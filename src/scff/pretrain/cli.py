@@ -54,6 +54,20 @@ def deliver_best(out: Annotated[Path, typer.Argument(help="Folder of the run.")]
     typer.echo(f"{deliver(out)} is ready")
 
 
+@app.command("average")
+def average_weights(
+    out: Annotated[Path, typer.Argument(help="File to write.")],
+    checkpoints: Annotated[list[Path], typer.Argument(help="Checkpoints of one line of runs, oldest first.")],
+) -> None:
+    """Write the mean of the weights of several checkpoints, with a card."""
+    from scff.pretrain.averaging import average
+
+    try:
+        typer.echo(f"{average(checkpoints, out)} is ready")
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
 @app.command("pool")
 def draw(
     out: Annotated[Path, typer.Argument(help="Folder of the pool.")],

@@ -1,0 +1,73 @@
+"""Average the weights of checkpoints of one line: a run, its continuation, and so on.
+
+Checkpoints that descend from each other lie in one basin, and their mean is often better than each of them on tables
+that chose none of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from scff.pretrain import network
+from scff.pretrain.card import sha256, write_card
+from scff.pretrain.validation import validate
+
+__all__ = ["average"]
+
+
+def average(checkpoints: Sequence[Path], out: Path, temperature: float = 0.9) -> Path:
+    """Write the mean of several checkpoints, validated, with a card that holds theirs.
+
+    Parameters
+    ----------
+    checkpoints : sequence of Path
+        Files of one layout, oldest first; each with its card beside it.
+    out : Path
+        The file to write.
+    temperature : float
+        Divides the logits in the validation.
+
+    Returns
+    -------
+    Path
+        ``out``; the card lies beside it.
+    """
+    if not checkpoints:
+        raise ValueError("name at least one checkpoint")
+    loaded = [network.load(path) for path in checkpoints]
+    layout = loaded[0][0]
+    if any(other != layout for other, _ in loaded):
+        raise ValueError("only checkpoints of the same layout can be averaged")
+    cards: list[dict[str, Any]] = []
+    for path in checkpoints:
+        card = path.with_suffix(".json")
+        if not card.exists():
+            raise ValueError(f"{path} has no card beside it")
+        cards.append(json.loads(card.read_text()))
+        if cards[-1]["sha256"] != sha256(path):
+            raise ValueError(f"the card beside {path} is another checkpoint's")
+    weights = {
+        name: torch.stack([state[name] for _, state in loaded]).mean(0) if value.is_floating_point() else value
+        for name, value in loaded[-1][1].items()
+    }
+    network.save(out, layout, weights)
+    newest = cards[-1]
+    write_card(
+        out,
+        {
+            "made_by": f"the mean of the weights of {len(cards)} checkpoints, oldest first",
+            "average_of": [{"sha256": card["sha256"], "steps": card.get("steps")} for card in cards],
+            "recipe": newest["recipe"],
+            "steps": newest["steps"],
+            "tables_seen": newest["tables_seen"],
+            "cpu_hours": newest["cpu_hours"],
+            "best": validate(network.build(layout, 0), weights, temperature).to_dict(),
+            "origin": newest,
+        },
+    )
+    return out
