@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from scff.backbones.base import LeafCache
+from scff.memory import return_freed
 
 __all__ = ["MEMORY_BYTES", "CacheMode", "CacheStore"]
 
@@ -55,6 +56,7 @@ class CacheStore:
         if spill:
             assert self._directory is not None
             self._kept[key] = _Spilled.write(cache, Path(self._directory.name) / str(key))
+            return_freed()  # a cache that size comes from a model whose activations leave holes that size
         else:
             self._kept[key] = cache
         return key
@@ -62,7 +64,10 @@ class CacheStore:
     def get(self, key: int) -> LeafCache:
         """Give a cache back, from disk if it went there."""
         kept = self._kept[key]
-        return kept if isinstance(kept, LeafCache) else kept.read()
+        if isinstance(kept, LeafCache):
+            return kept
+        return_freed()
+        return kept.read()
 
     def drop(self, key: int) -> None:
         """Forget a cache and free its room."""

@@ -23,7 +23,16 @@ import torch
 
 from scff.errors import DataError, MemoryBudgetError
 
-__all__ = ["Blocks", "Footprint", "PeakMemory", "format_bytes", "keep_within", "own_pages", "parse_bytes"]
+__all__ = [
+    "Blocks",
+    "Footprint",
+    "PeakMemory",
+    "format_bytes",
+    "keep_within",
+    "own_pages",
+    "parse_bytes",
+    "return_freed",
+]
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _UNITS |= {
@@ -225,7 +234,7 @@ class PeakMemory:
             torch.cuda.reset_peak_memory_stats(self._device)
             self.start = torch.cuda.memory_allocated(self._device)
         elif self.meter == "linux-hwm":
-            _return_freed()
+            return_freed()
             self._RESET.write_text("5")  # 5 resets the high-water mark to the present resident size
             self.start = self._read("VmRSS")
         else:
@@ -271,7 +280,7 @@ class PeakMemory:
         return peak if sys.platform == "darwin" else peak * 1024
 
 
-def _return_freed() -> None:
-    """Give freed heap back to the system, so that a block that reuses it is not measured as free of cost."""
+def return_freed() -> None:
+    """Give freed heap back to the system: holes do not add up, and a block that reuses them is not measured as free."""
     with contextlib.suppress(OSError, AttributeError):  # a C library other than glibc
         ctypes.CDLL("libc.so.6").malloc_trim(0)
