@@ -64,10 +64,7 @@ class CacheStore:
     def get(self, key: int) -> LeafCache:
         """Give a cache back, from disk if it went there."""
         kept = self._kept[key]
-        if isinstance(kept, LeafCache):
-            return kept
-        return_freed()
-        return kept.read()
+        return kept if isinstance(kept, LeafCache) else kept.read()
 
     def drop(self, key: int) -> None:
         """Forget a cache and free its room."""

@@ -25,8 +25,6 @@ Tensors = dict[str, torch.Tensor]
 
 # One activation of a block: with the handful alive at a time it fits a core's share of the last-level cache.
 BLOCK_BYTES = 1 << 20
-# Query rows are few: twice the block is an eighth faster for them, and costs a dozen MiB.
-_QUERY_BLOCKS = 2
 # Activations of one block alive at the peak, measured in fresh processes on v2 and nano.
 _ALIVE = 12
 # TabICL's own pass keeps about this many activations of the whole table alive; measured the same way.
@@ -56,7 +54,6 @@ class LeafEncoder:
         self._config = config
         self.keep = keep
         self._block_bytes = BLOCK_BYTES if block_bytes is None else block_bytes
-        self._query_block_bytes = _QUERY_BLOCKS * self._block_bytes
         self._size = model.embed_dim
         self._kept_per_column = 8 * model.col_num_blocks * model.col_num_inds * model.embed_dim
         self._upstream = torch.device(config.COL_CONFIG.device).type != "cpu"
@@ -68,7 +65,6 @@ class LeafEncoder:
         """What encoding a leaf costs; a tight limit makes the blocks smaller."""
         if limit is not None:
             self._block_bytes = max(64 << 10, min(self._block_bytes, limit // (4 * _ALIVE)))
-            self._query_block_bytes = self._block_bytes
         tokens = self._rows.num_cls
         embedded = 4 * self._size * (width + tokens)
         # The user's numbers pass through a handful of float64 copies in TabICL's preprocessing.
@@ -98,7 +94,7 @@ class LeafEncoder:
         for leaf, x_SW in enumerate(x_GSW):
             caches = [KVCache() for _ in self._labels]
             embedded = self._embed(x_SW, caches, self._labels, fill=self.keep)
-            messages.append(self._aggregate(embedded, self._block_bytes))
+            messages.append(self._aggregate(embedded))
             tensors |= _pack_leaf(caches, leaf) if self.keep else {}
         return torch.stack(messages), tensors
 
@@ -123,7 +119,7 @@ class LeafEncoder:
         messages = []
         for leaf, x_QW in enumerate(x_GQW):
             caches = [unpack(tensors, f"{leaf}.{digit}") for digit in range(len(self._labels))]
-            messages.append(self._aggregate(self._embed(x_QW, caches, None), self._query_block_bytes))
+            messages.append(self._aggregate(self._embed(x_QW, caches, None)))
         return torch.stack(messages)
 
     def _embed(
@@ -140,8 +136,7 @@ class LeafEncoder:
         out = own_pages(n_rows, n_cls + width, size)
         out[:, :n_cls] = tokens
         features_WTg = self._features(x_TW)
-        block_bytes = self._query_block_bytes if labels is None else self._block_bytes
-        step = max(1, block_bytes // (4 * size * max(n_rows, 1)))
+        step = max(1, self._block_bytes // (4 * size * max(n_rows, 1)))
         for start in range(0, width, step):
             block = features_WTg[start : start + step]
             total: torch.Tensor | None = None
@@ -170,9 +165,9 @@ class LeafEncoder:
             return grouped.transpose(0, 1)
         return x_TW.T.unsqueeze(-1)
 
-    def _aggregate(self, e_TWE: torch.Tensor, block_bytes: int) -> torch.Tensor:
+    def _aggregate(self, e_TWE: torch.Tensor) -> torch.Tensor:
         """Row interaction, a block of rows at a time."""
-        step = max(1, block_bytes // (4 * e_TWE[0].numel()))
+        step = max(1, self._block_bytes // (4 * e_TWE[0].numel()))
         starts = range(0, len(e_TWE), step)
         return torch.cat([self._rows._aggregate_embeddings(e_TWE[i : i + step][None])[0] for i in starts])
 
