@@ -105,12 +105,16 @@ def run_arm(arm: str, checkpoint: Path, columns: int, classes: int, threads: int
         with PeakMemory() as memory:
             cpu, wall = time.process_time(), time.perf_counter()
             clf.fit(X, y)
+            fitted = time.process_time()
             clf.predict_proba(Q)
             result |= {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
         result |= {"added": memory.added, "peak": memory.peak, "meter": memory.meter}
-        cpu = time.process_time()
-        clf.predict_proba(Q)
-        result["second_cpu"] = time.process_time() - cpu
+        if arm == "native":  # it keeps nothing, so that its second prediction is its first
+            result["second_cpu"] = cpu + result["cpu"] - fitted
+        else:
+            cpu = time.process_time()
+            clf.predict_proba(Q)
+            result["second_cpu"] = time.process_time() - cpu
         if clf.plan_ is not None:
             result["leaves"] = [len(clf.plan_.core_leaves), len(clf.plan_.tail_leaves)]
     except (MemoryError, RuntimeError) as error:
