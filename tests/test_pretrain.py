@@ -185,16 +185,17 @@ def test_muon_orthogonalises_and_gets_only_matrices() -> None:
 
 def test_training_lowers_the_loss() -> None:
     """A few steps: the optimisers pull the right way."""
-    stage = Stage("s", 20, 5e-3, 5e-3, Mix(easy=1.0), 2, 2, (48,), 1, max_cells=4_000)
+    stage = Stage("s", 40, 5e-3, 5e-3, Mix(easy=1.0), 2, 2, (48,), 1, max_cells=4_000)
     trainer = Trainer(RecipeConfig(TOY_MODEL, (stage,), seed=1), None)
-    batch = draw_batch(stage, None, (1, 0, 0))
+    batches = [draw_batch(stage, None, (1, step, 0)) for step in range(40)]
 
     def loss() -> float:
         with torch.no_grad():
-            return float(network.cross_entropy(network.query_logits(trainer.model, batch), batch))
+            losses = [network.cross_entropy(network.query_logits(trainer.model, batch), batch) for batch in batches]
+            return float(torch.stack(losses).mean())
 
     before = loss()
-    for _ in range(20):
+    for _ in range(40):
         trainer.train_step()
     assert loss() < before
 
