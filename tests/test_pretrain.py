@@ -18,9 +18,10 @@ import typer
 from typer.testing import CliRunner
 
 import scff
+from scff.checkpoints import sha256
 from scff.pretrain import network
 from scff.pretrain.batches import draw_batch, draw_for
-from scff.pretrain.card import sha256, write_card
+from scff.pretrain.card import write_card
 from scff.pretrain.cli import app
 from scff.pretrain.config import Mix, ModelConfig, RecipeConfig, Stage
 from scff.pretrain.muon import orthogonalise, split_parameters

@@ -208,11 +208,8 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         rows = self._validate(X, reset=False)
-        if getattr(self, "_runtime", None) is None:  # after unpickling
-            self._compile(reload_backbone(self.checkpoint_, self._device()), self.gates_)
-        backbone, members = self._runtime
-        logits = [member.predict(rows).float().cpu().numpy() for member in members]
-        return backbone.combine(logits)
+        logits = [member.predict(rows).float().cpu().numpy() for member in self._members()]
+        return self._runtime[0].combine(logits)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Most probable class of query rows; parameters as for `predict_proba`."""

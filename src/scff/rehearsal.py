@@ -22,7 +22,7 @@ from scff.gates import Candidate, Rehearsed
 from scff.plan import FoldPlan
 from scff.tables import Table
 
-__all__ = ["Rehearsal", "known_leaves"]
+__all__ = ["Rehearsal"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -130,7 +130,7 @@ class Rehearsal:
     ) -> tuple[tuple[Candidate, ...], tuple[FloatArray, FloatArray] | None]:
         """What the fitted half tried, and losses_Q of the new rows without the Tail and losses_FQ with it, by step."""
         view, rows = self.look(fitted, new, max(map(len, plan.leaves)))
-        core_leaves, tail_leaves = known_leaves(plan.core_leaves, view), known_leaves(plan.tail_leaves, view)
+        core_leaves, tail_leaves = _known_leaves(plan.core_leaves, view), _known_leaves(plan.tail_leaves, view)
         if not core_leaves or not tail_leaves:
             return (), None
         core = engine.encode(view, core_leaves, "rehearsal: Core leaves")
@@ -165,7 +165,7 @@ class Rehearsal:
         return -np.log(np.maximum(proba[np.arange(len(codes)), codes], 1e-12))
 
 
-def known_leaves(leaves: Sequence[IntArray], view: RowView) -> list[IntArray]:
+def _known_leaves(leaves: Sequence[IntArray], view: RowView) -> list[IntArray]:
     """Leaves without the columns a view of fewer rows drops: they may be constant there."""
     kept = [leaf[np.isin(leaf, view.columns)] for leaf in leaves]
     return [leaf for leaf in kept if len(leaf)]

@@ -13,8 +13,9 @@ from typing import Any
 
 import torch
 
+from scff.checkpoints import sha256
 from scff.pretrain import network
-from scff.pretrain.card import sha256, write_card
+from scff.pretrain.card import write_card
 from scff.pretrain.validation import validate
 
 __all__ = ["average"]

@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import json
 import platform
 from pathlib import Path
 from typing import Any
 
-
-def sha256(path: Path) -> str:
-    """Hash a file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    str
-        Hexadecimal digest.
-    """
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+from scff.checkpoints import sha256
 
 
 def versions() -> dict[str, str]:

@@ -23,8 +23,9 @@ import torch.distributed as dist
 from torch.multiprocessing.spawn import spawn
 from tqdm.auto import tqdm
 
+from scff.checkpoints import sha256
 from scff.pretrain import network
-from scff.pretrain.card import sha256, write_card
+from scff.pretrain.card import write_card
 from scff.pretrain.config import RecipeConfig
 from scff.pretrain.pool import Pool
 from scff.pretrain.trainer import StepReport, Trainer
