@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 import typer
+from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
 import scff
@@ -27,6 +28,7 @@ from scff.pretrain.config import Mix, ModelConfig, RecipeConfig, Stage
 from scff.pretrain.muon import orthogonalise, split_parameters
 from scff.pretrain.pool import Pool, PoolConfig, draw_pool, widen
 from scff.pretrain.run import Job, run
+from scff.pretrain.synthetic import contrast_tasks
 from scff.pretrain.tables import MAX_CLASSES, UNSEEN, TableBatch, finish, native_view, relabel
 from scff.pretrain.trainer import Trainer
 from scff.pretrain.validation import real_tables, synthetic_tables
@@ -71,11 +73,43 @@ def check_batch(batch: TableBatch) -> None:
         assert set(query.tolist()) <= {UNSEEN, *range(n_classes)}
 
 
-@pytest.mark.parametrize("mix", [Mix(easy=1.0), Mix(latent=1.0), Mix(pool=1.0)], ids=["easy", "latent", "pool"])
-def test_batches_are_valid(mix: Mix, pool: Pool) -> None:
-    stage = Stage("s", 1, 1e-3, 1e-3, mix, 1, 40, (16, 40, 96), max_cells=8_000)
+@pytest.mark.parametrize("source", ["easy", "latent", "contrast", "pool"])
+def test_batches_are_valid(source: str, pool: Pool) -> None:
+    stage = Stage("s", 1, 1e-3, 1e-3, Mix(**{source: 1.0}), 1, 40, (16, 40, 96), max_cells=8_000)
     for step in range(20):
         check_batch(draw_batch(stage, pool, (0, step, 0)))
+
+
+def test_contrasts_are_told_by_columns_together_and_by_none_alone() -> None:
+    def accuracy(x: np.ndarray, y: np.ndarray) -> float:
+        return LogisticRegression(max_iter=500).fit(x[:400], y[:400]).score(x[400:], y[400:])
+
+    x_BTD, y_BT = (values.numpy() for values in contrast_tasks(draw_for(11), 12, 800, 10))
+    x_BTD = (x_BTD - x_BTD.mean(1, keepdims=True)) / x_BTD.std(1, keepdims=True)
+    together = [accuracy(x, y) for x, y in zip(x_BTD, y_BT, strict=True)]
+    alone = [max(accuracy(x[:, [j]], y) for j in range(10)) for x, y in zip(x_BTD, y_BT, strict=True)]
+    assert np.mean(together) > np.mean(alone) + 0.15
+
+
+def test_new_blocks_change_nothing_at_first() -> None:
+    shallow = dataclasses.replace(TOY_MODEL, row_num_blocks=2, icl_num_blocks=2)
+    deep = dataclasses.replace(shallow, row_num_blocks=4, icl_num_blocks=3)
+    trained = network.build(shallow, 1)
+    for p in trained.parameters():  # fresh blocks would hide a block in the wrong place
+        torch.nn.init.normal_(p, std=0.2, generator=torch.Generator().manual_seed(p.numel()))
+    grown = network.build(deep, 2)
+    grown.load_state_dict(network.deepen(shallow, trained.state_dict(), deep, 3))
+    x, y = torch.randn(2, 20, 5, generator=torch.Generator().manual_seed(0)), torch.arange(12).repeat(2, 1) % 3
+    with torch.no_grad():
+        assert torch.equal(trained(x, y.float()), grown(x, y.float()))
+
+
+@pytest.mark.parametrize("change", [{"embed_dim": 16}, {"row_num_blocks": 1}, {"icl_num_blocks": 1}])
+def test_other_layouts_are_refused(change: dict[str, int]) -> None:
+    shallow = dataclasses.replace(TOY_MODEL, row_num_blocks=2, icl_num_blocks=2)
+    weights = network.build(shallow, 1).state_dict()
+    with pytest.raises(ValueError, match="another layout"):
+        network.deepen(shallow, weights, dataclasses.replace(shallow, **change), 0)
 
 
 def test_validation_tables_are_valid() -> None:
@@ -217,6 +251,7 @@ import sys
 from pathlib import Path
 from scff.pretrain.config import RecipeConfig
 from scff.pretrain.run import Job, run
+from scff.pretrain.synthetic import contrast_tasks
 
 if __name__ == "__main__":
     folder, recipe = Path(sys.argv[1]), sys.argv[2:]

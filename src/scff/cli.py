@@ -7,7 +7,6 @@ import logging
 import sys
 import warnings
 from dataclasses import asdict
-from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -18,6 +17,18 @@ from rich.status import Status
 from rich.table import Table as RichTable
 
 from scff import __version__
+from scff.cli_options import (
+    Backbone,
+    Engine,
+    Fdr,
+    Json,
+    LeafWidth,
+    Method,
+    Routing,
+    RoutingOption,
+    TablePath,
+    Target,
+)
 from scff.errors import DataError, SCFFError
 
 if TYPE_CHECKING:
@@ -37,30 +48,6 @@ app = typer.Typer(
 _out = Console(highlight=False)
 _err = Console(stderr=True, highlight=False)
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet file.")]
-Target = Annotated[str, typer.Option("--target", "-t", help="Name of the label column.")]
-LeafWidth = Annotated[int, typer.Option(help="Most columns in a leaf.")]
-Fdr = Annotated[float, typer.Option(help="Level of the Benjamini-Hochberg count that sizes the Core.")]
-Backbone = Annotated[str, typer.Option("--backbone", "-b", help="Name, path of a checkpoint, or auto.")]
-
-
-class Method(StrEnum):
-    """The methods of the paper."""
-
-    scff = "scff"
-    native = "native"
-    raw_core = "raw-core"
-    bounded_core = "bounded-core"
-    mass_huber = "mass-huber"
-
-
-class Engine(StrEnum):
-    """Where the work is done."""
-
-    local = "local"
-    ray = "ray"
-
 
 @app.command()
 def fit(
@@ -71,6 +58,7 @@ def fit(
     method: Annotated[Method, typer.Option(help="The full method or one of the paper's comparisons.")] = Method.scff,
     leaf_width: LeafWidth = 128,
     fdr: Fdr = 0.05,
+    routing: RoutingOption = Routing.anova,
     tail: Annotated[str, typer.Option(help="gated, off, or a component control of the paper.")] = "gated",
     memory_limit: Annotated[str | None, typer.Option(help="Budget for added memory, such as 2GiB.")] = None,
     n_estimators: Annotated[int, typer.Option(help="The backbone's own ensemble views to fold and average.")] = 1,
@@ -88,6 +76,7 @@ def fit(
         method=method.value,
         leaf_width=leaf_width,
         fdr=fdr,
+        routing=routing.value,
         tail=tail,
         memory_limit=memory_limit,
         n_estimators=n_estimators,
@@ -158,6 +147,7 @@ def plan(
     target: Target,
     leaf_width: LeafWidth = 128,
     fdr: Fdr = 0.05,
+    routing: RoutingOption = Routing.anova,
     top: Annotated[int, typer.Option(help="How many of the strongest columns to show.")] = 10,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write the whole plan as JSON.")] = None,
     as_json: Json = False,
@@ -167,7 +157,7 @@ def plan(
     from scff.plan import compile_plan
 
     X, y = read_labelled(table, target)
-    compiled = compile_plan(X, y, leaf_width=leaf_width, fdr=fdr)
+    compiled = compile_plan(X, y, leaf_width=leaf_width, fdr=fdr, routing=routing.value)
     if output is not None:
         write_atomically(output, lambda path: path.write_text(compiled.to_json()))
     if as_json:
@@ -305,6 +295,7 @@ def _plan_facts(plan: FoldPlan) -> dict[str, Any]:
         "columns": plan.n_columns,
         "discoveries": plan.discoveries,
         "core": len(plan.core),
+        "linked": len(plan.linked),
         "tail": len(plan.tail),
         "unused": len(plan.unused),
         "core_leaves": [len(leaf) for leaf in plan.core_leaves],

@@ -11,7 +11,7 @@ from scff.errors import MissingDependency
 from scff.plan import FoldPlan
 from scff.report import svg
 from scff.report.checks import checks, verdict
-from scff.report.figures import evidence_curve, leaf_blocks, ranked_evidence
+from scff.report.figures import count_core, evidence_curve, leaf_blocks, ranked_evidence
 
 if TYPE_CHECKING:
     from scff.tail import TailGate
@@ -58,15 +58,15 @@ class PlanDisplay:
         ranked, top = ranked_evidence(plan)
         f = np.clip(ranked, 1e-2, top)
         rank = np.arange(1, len(f) + 1)
-        cut = len(plan.core)
+        cut = plan.cut
         (self.line_,) = ax.plot(rank, f, **{"color": "0.35", "linewidth": 1.5} | kwargs)
         if plan.routing == "random":
             ax.set_title(f"{plan.n_columns:,} columns; a Core of {cut:,} was drawn at random")
         else:
-            ax.fill_between(rank[:cut], f[:cut], 1e-2, color=_CORE, alpha=0.35, label=f"Core: {cut:,}")
+            ax.fill_between(rank[:cut], f[:cut], 1e-2, color=_CORE, alpha=0.35, label=f"Core: {count_core(plan)}")
             if cut < len(f):
                 ax.fill_between(
-                    rank[cut - 1 :], f[cut - 1 :], 1e-2, color=_TAIL, alpha=0.25, label=f"Tail: {len(f) - cut:,}"
+                    rank[cut - 1 :], f[cut - 1 :], 1e-2, color=_TAIL, alpha=0.25, label=f"Tail: {len(plan.tail):,}"
                 )
                 ax.axvline(cut + 0.5, color="0.3", linestyle="--", linewidth=1)
             ax.legend(loc="lower left")

@@ -70,8 +70,9 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         Seed of random routing and of ensemble views.
     verbose : int, default=0
         1 shows progress bars.
-    routing : {"anova", "random"}, default="anova"
-        ``"random"`` is the paper's control: a Core of the same size, drawn at random.
+    routing : {"anova", "linked", "random"}, default="anova"
+        ``"linked"`` fills a Core of less than a leaf with columns that correlate with it: few labelled rows may reveal
+        only a part of a group. ``"random"`` is the paper's control: a Core of the same size, drawn at random.
     leaf_batch : int or "auto", default="auto"
         Leaves encoded together; "auto" is 1 on a CPU and as many as fit into half of an accelerator's free memory.
     query_chunk : int or "auto", default="auto"

@@ -12,21 +12,22 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
 from scff.errors import DataError
-from scff.scores import anova, linear
+from scff.links import linked_columns
+from scff.scores import anova, count_discoveries, linear
 
 if TYPE_CHECKING:
     from scff.display import PlanDisplay
 
 __all__ = ["FoldPlan", "compile_plan", "deal"]
 
-Routing = Literal["anova", "linear", "random"]
+Routing = Literal["anova", "linked", "linear", "random"]
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
@@ -47,10 +48,10 @@ class FoldPlan:
         Capacity of a leaf.
     fdr : float
         Level of the Benjamini-Hochberg count.
-    routing : {"anova", "linear", "random"}
+    routing : {"anova", "linked", "linear", "random"}
         How columns were ranked.
     discoveries : int
-        The Benjamini-Hochberg count ``K``. The Core has ``max(1, K)`` columns.
+        The Benjamini-Hochberg count ``K``. The Core has ``max(1, K)`` columns and those linked to them.
     f, p : ndarray of shape (n_columns,)
         Statistic and p-value of every column; 0 and 1 for a constant one. ``f`` is infinite for a column that
         separates the classes perfectly.
@@ -98,6 +99,16 @@ class FoldPlan:
     def leaves(self) -> tuple[IntArray, ...]:
         """All leaves, Core first."""
         return self.core_leaves + self.tail_leaves
+
+    @property
+    def cut(self) -> int:
+        """How many columns of the Core are there by their rank; the others are linked to them."""
+        return max(1, self.discoveries) if self.routing == "linked" else len(self.core)
+
+    @property
+    def linked(self) -> IntArray:
+        """Columns of the Core that are there for their correlation with it, nearest first (``routing="linked"``)."""
+        return self.core[self.cut :]
 
     @property
     def unused(self) -> IntArray:
@@ -229,9 +240,10 @@ def compile_plan(
     fdr : float, default=0.05
         Level of the Benjamini-Hochberg count that sizes the Core. Every column of the table counts as a test,
         constant ones with p = 1: the literal reading of the paper's ``D``.
-    routing : {"anova", "linear", "random"}, default="anova"
-        ``"anova"`` ranks by the one-way F statistic, ``"linear"`` by the F test of a linear regression.
-        ``"random"`` is the paper's control: the Core keeps its ANOVA size, its members are drawn at random.
+    routing : {"anova", "linked", "linear", "random"}, default="anova"
+        ``"anova"`` ranks by the one-way F statistic, ``"linear"`` by the F test of a linear regression. ``"linked"``
+        is ``"anova"``, and fills a Core of less than a leaf with columns that correlate with it. ``"random"`` is the
+        paper's control: the Core keeps its ANOVA size, its members are drawn at random.
     columns : sequence of int, optional
         The columns a backbone's preprocessing keeps; all of them by default.
     names : sequence of str, optional
@@ -249,8 +261,8 @@ def compile_plan(
         raise DataError(f"leaf_width must be at least 1, not {leaf_width}.")
     if not 0 < fdr < 1:
         raise DataError(f"fdr must lie strictly between 0 and 1, not {fdr}.")
-    if routing not in ("anova", "linear", "random"):
-        raise DataError(f'routing must be "anova", "linear" or "random", not {routing!r}.')
+    if routing not in get_args(Routing):
+        raise DataError(f"routing must be one of {', '.join(get_args(Routing))}, not {routing!r}.")
     table = as_table(X)
     if table.n_rows == 0 or table.n_columns == 0:
         raise DataError(f"The table is empty ({table.n_rows} rows, {table.n_columns} columns).")
@@ -270,6 +282,9 @@ def compile_plan(
         ranked = kept[np.argsort(-f[kept], kind="stable")]
     size = min(max(1, discoveries), len(ranked))
     core, tail = ranked[:size], ranked[size:]
+    if routing == "linked":
+        core = np.concatenate([core, linked_columns(numeric, core, tail, leaf_width - size)])
+        tail = tail[~np.isin(tail, core)]
     return FoldPlan(
         n_rows=table.n_rows,
         n_columns=table.n_columns,
@@ -285,13 +300,6 @@ def compile_plan(
         tail_leaves=tuple(deal(tail, leaf_width)),
         names=table.names if names is None else tuple(map(str, names)),
     )
-
-
-def count_discoveries(p: FloatArray, fdr: float) -> int:
-    """Benjamini-Hochberg count: the largest k with p_(k) <= fdr * k / m."""
-    m = len(p)
-    passed = np.flatnonzero(np.sort(p) <= fdr * np.arange(1, m + 1) / m)
-    return int(passed[-1]) + 1 if len(passed) else 0
 
 
 def deal(ranked: IntArray, leaf_width: int) -> Iterator[IntArray]:

@@ -1,4 +1,4 @@
-"""Column scores on the support: one-way ANOVA and linear-regression F, safe in float32 and for huge offsets.
+"""Column scores on the support, safe in float32 and for huge offsets: one-way ANOVA, linear-regression F, discoveries.
 
 scikit-learn's ``f_classif`` and ``f_regression`` work with uncentred sums of squares. In float32 a column of mean
 1e3 and unit variance then gets a negative F; in float64 the same happens near 1e8. Here every block of columns is
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-__all__ = ["anova", "linear"]
+__all__ = ["anova", "centred_blocks", "count_discoveries", "linear"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -50,7 +50,7 @@ def anova(X: Any, y: npt.NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
     # Rows sorted by class make each class a contiguous slab: sums need no n-by-k indicator matrix.
     order = np.argsort(y, kind="stable")
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
-    for columns, block, varies in _centred_blocks(X, order):
+    for columns, block, varies in centred_blocks(X, order):
         means = np.add.reduceat(block, starts, axis=0) / counts[:, None]
         between = counts @ means**2
         # Residuals from the class means, not a difference of squares: exact zero for perfect separation.
@@ -73,7 +73,7 @@ def linear(X: Any, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     total = float(centred @ centred)
     if n < 3 or total == 0:
         return f, p
-    for columns, block, varies in _centred_blocks(X, np.arange(n)):
+    for columns, block, varies in centred_blocks(X):
         squares = np.einsum("ij,ij->j", block, block)
         explained = np.divide((centred @ block) ** 2, squares, out=np.zeros(len(squares)), where=squares > 0)
         # `total - explained` is a difference: below its rounding error the fit is perfect.
@@ -83,15 +83,30 @@ def linear(X: Any, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     return f, p
 
 
-def _centred_blocks(X: Any, order: npt.NDArray[np.int64]) -> Iterator[tuple[slice, FloatArray, npt.NDArray[np.bool_]]]:
-    """Yield column blocks as centred, median-filled float64 copies with rows in ``order``, and which columns vary."""
+def count_discoveries(p: FloatArray, fdr: float) -> int:
+    """Benjamini-Hochberg count: the largest k with p_(k) <= fdr * k / m."""
+    m = len(p)
+    passed = np.flatnonzero(np.sort(p) <= fdr * np.arange(1, m + 1) / m)
+    return int(passed[-1]) + 1 if len(passed) else 0
+
+
+def centred_blocks(
+    X: Any, order: npt.NDArray[np.int64] | None = None
+) -> Iterator[tuple[slice, FloatArray, npt.NDArray[np.bool_]]]:
+    """Yield column blocks as centred, median-filled float64 copies, and which columns vary.
+
+    Parameters
+    ----------
+    X : ndarray, or anything with a shape that gives columns as ``X[:, start:stop]``
+    order : ndarray of int, optional
+        Order of the rows; their own by default.
+    """
     n, n_columns = X.shape
     width = max(1, _BLOCK_BYTES // (8 * n))
-    identity = bool(np.array_equal(order, np.arange(n)))
     for start in range(0, n_columns, width):
         columns = slice(start, min(start + width, n_columns))
         block = np.array(X[:, columns], dtype=np.float64)
-        if not identity:
+        if order is not None:
             block = block[order]
         low, high = block.min(axis=0), block.max(axis=0)  # NaN where a column has a missing value
         for j in np.flatnonzero(np.isnan(low)):

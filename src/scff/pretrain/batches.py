@@ -12,7 +12,7 @@ import torch
 
 from scff.pretrain.config import Stage
 from scff.pretrain.pool import Pool
-from scff.pretrain.synthetic import Draw, easy_tasks, latent_tasks
+from scff.pretrain.synthetic import Draw, contrast_tasks, easy_tasks, latent_tasks
 from scff.pretrain.tables import TableBatch, finish
 
 
@@ -82,12 +82,15 @@ def draw_batch(
 
 def _attempt(stage: Stage, pool: Pool | None, shared: Draw, own: Draw, rank: int, world: int) -> TableBatch | None:
     """Draw once; None when no table is usable."""
-    source = _pick(shared, (stage.mix.easy, stage.mix.latent, stage.mix.pool))
+    mix = stage.mix
+    family = (easy_tasks, latent_tasks, contrast_tasks, None)[
+        _pick(shared, (mix.easy, mix.latent, mix.contrast, mix.pool))
+    ]
     n_rows = stage.rows[shared.integer(0, len(stage.rows) - 1)]
     low, high = math.log(stage.min_columns), math.log(stage.max_columns + 1)
     n_columns = min(stage.max_columns, int(math.exp(float(shared.uniform(low, high, 1)))))
     share = float(shared.uniform(0.35, 0.8, 1))
-    if source == 2:
+    if family is None:
         if pool is None:
             raise ValueError(f"stage {stage.name!r} reads from a pool, and none was given")
         x, y = pool.sample(shared, own, stage.max_cells, stage.max_columns, rank, world)
@@ -96,6 +99,5 @@ def _attempt(stage: Stage, pool: Pool | None, shared: Draw, own: Draw, rank: int
         # Very wide tables are shorter rather than let one of them hold up the step.
         n_rows = min(n_rows, max(16, stage.max_cells // (n_columns + 4)))
         n_tables = max(1, min(stage.max_tables, stage.max_cells // (n_rows * (n_columns + 4))))
-        family = easy_tasks if source == 0 else latent_tasks
         x, y = family(own, n_tables, n_rows, n_columns)
     return finish(x, y, int(x.shape[1] * share), own.generator)

@@ -39,8 +39,8 @@ class Mix:
 
     Parameters
     ----------
-    easy, latent : float
-        The two families of :mod:`scff.pretrain.synthetic`.
+    easy, latent, contrast : float
+        The families of :mod:`scff.pretrain.synthetic`.
     pool : float
         Tables of ``tabicl.prior``, see :mod:`scff.pretrain.pool`.
     """
@@ -48,6 +48,7 @@ class Mix:
     easy: float = 0.0
     latent: float = 0.0
     pool: float = 0.0
+    contrast: float = 0.0
 
 
 @dataclass(frozen=True)

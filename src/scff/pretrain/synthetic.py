@@ -1,9 +1,11 @@
 """Synthetic tasks drawn on the fly, a whole batch of tables at once.
 
-Two families. *Easy* tasks (linear, tanh, quadratic, sine, blobs) let in-context learning emerge within a
+Three families. *Easy* tasks (linear, tanh, quadratic, sine, blobs) let in-context learning emerge within a
 hundred steps, where a causal prior alone shows nothing for many hundreds. *Latent-factor* tasks look like
 real wide tables: a few class-conditional latents seen through many correlated columns of skewed, discrete
-or zero-inflated values, among columns that say nothing. Both cost a few milliseconds a table.
+or zero-inflated values, among columns that say nothing. *Contrast* tasks have as many directions as columns, of
+very uneven variance, and a sharp label along any of them: every column resembles every other, each says little alone,
+and only their differences tell. All cost a few milliseconds a table.
 """
 
 from __future__ import annotations
@@ -117,6 +119,41 @@ def easy_tasks(draw: Draw, n_tables: int, n_rows: int, n_columns: int) -> tuple[
     blob_x = draw.normal(b, t, d) + _rows_of(centre, blob_y)
     blob = torch.rand(b, 1, generator=draw.generator) < torch.where(n_classes > 4, 0.6, 0.2)[:, None]
     return torch.where(blob[..., None], blob_x, x), torch.where(blob, blob_y, y)
+
+
+def contrast_tasks(draw: Draw, n_tables: int, n_rows: int, n_columns: int) -> tuple[Tensor, Tensor]:
+    """Draw tables of correlated columns whose label sits in their differences.
+
+    Parameters
+    ----------
+    draw : Draw
+        Source of randomness.
+    n_tables, n_rows, n_columns : int
+        Shape of the batch.
+
+    Returns
+    -------
+    x_BTD, y_BT : Tensor
+        Raw values and labels.
+    """
+    b, t, d = n_tables, n_rows, n_columns
+    scale = torch.arange(1, d + 1).float() ** (-draw.uniform(0.3, 1.8, b, 1))
+    z = draw.normal(b, t, d)
+    z = torch.where(draw.flag(0.3, b, 1, 1), torch.sign(z) * z.abs().pow(1.3), z)
+    rotation = torch.linalg.qr(draw.normal(b, d, d))[0]
+    x = (z * scale[:, None]) @ rotation
+    # From a label that follows the variance to one that ignores it; now and then it is bent.
+    weight = draw.normal(b, d, MAX_CLASSES) * (scale ** draw.uniform(0.0, 1.2, b, 1))[..., None]
+    bend = 0.4 * draw.normal(b, 1, d) * draw.flag(0.25, b, 1, 1)
+    score = (z + bend * (z.square() - 1)) @ weight
+    score = score / score.std((1, 2), keepdim=True) * draw.log_uniform(4.0, 60.0, b, 1, 1)
+    class_logits = _class_logits(draw, _class_counts(draw, b, MAX_CLASSES))
+    y = (score + class_logits[:, None] + draw.gumbel(b, t, MAX_CLASSES)).argmax(-1)
+    # Sizes, areas and intensities are skewed; some are written down in whole numbers.
+    x = x / (x.std(1, keepdim=True) + 1e-6)
+    skew = draw.uniform(0.0, 1.0, b, 1, 1) * draw.uniform(0.2, 1.0, b, 1, d)
+    x = torch.where(draw.flag(0.5, b, 1, 1), torch.exp(skew * x), x)
+    return torch.where(draw.flag(0.15, b, 1, 1), torch.round(x * draw.log_uniform(1.5, 8.0, b, 1, 1)), x), y
 
 
 def _latents(draw: Draw, b: int, t: int, rank: int) -> tuple[Tensor, Tensor]:

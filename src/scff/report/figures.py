@@ -13,7 +13,7 @@ from scff.report import svg
 from scff.report.svg import COLOURS, Scale
 from scff.tail import TailGate
 
-__all__ = ["evidence_curve", "leaf_blocks", "ranked_evidence"]
+__all__ = ["count_core", "evidence_curve", "leaf_blocks", "ranked_evidence"]
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -33,11 +33,16 @@ def ranked_evidence(plan: FoldPlan) -> tuple[FloatArray, float]:
     return ranked, top * 1.6 if len(finite) < len(ranked) else top
 
 
+def count_core(plan: FoldPlan) -> str:
+    """The size of the Core in figures, its linked columns apart."""
+    return f"{plan.cut:,}" + (f" and {len(plan.linked):,} linked to them" if len(plan.linked) else "")
+
+
 def evidence_curve(plan: FoldPlan) -> str:
     """Ranked F statistics on logarithmic axes, with the Core cut."""
     ranked, top = ranked_evidence(plan)
     left, right, above, below = 64.0, 900.0, 34.0, 250.0
-    cut = len(plan.core)
+    cut = plan.cut
     log = cut < len(ranked) / 5  # a small Core would vanish on a linear axis, a small Tail on a logarithmic one
     x = Scale(1, max(len(ranked), 2), left, right, log=log)
     y = Scale(_FLOOR, max(top * 1.3, 10.0), below, above, log=True)
@@ -65,14 +70,14 @@ def evidence_curve(plan: FoldPlan) -> str:
         core_x, core_anchor = (edge - 8, "end") if edge - left > 170 else (edge + 8, "start")
         rest_x, rest_anchor = (edge + 8, "start") if right - edge > 160 else (edge - 8, "end")
         crowded = core_anchor == rest_anchor
-        core_label, tail_label = f"Core: the strongest {cut:,}", f"Tail: the other {len(plan.tail):,}"
+        core_label, tail_label = f"Core: the strongest {count_core(plan)}", f"Tail: the other {len(plan.tail):,}"
         body.append(
             svg.text(core_x, above - 12, core_label, core_anchor, f'fill="{COLOURS["core"]}" font-weight="600"')
         )
         level = above + 6 if crowded else above - 12
         body.append(svg.text(rest_x, level, tail_label, rest_anchor, f'fill="{COLOURS["tail"]}" font-weight="600"'))
     body.append(svg.axis_x(x, below, "columns, strongest first" + (" (logarithmic)" if log else "")))
-    title = f"Evidence of {plan.n_columns} columns, strongest first; {cut} of them are the Core"
+    title = f"Evidence of {plan.n_columns} columns, strongest first; {len(plan.core)} of them are the Core"
     return svg.figure("evidence", 920, 300, title, "".join(body))
 
 

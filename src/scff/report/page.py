@@ -170,12 +170,13 @@ def _summary(plan: FoldPlan, gate: TailGate | None, quality: Quality | None, ran
         sentences.append(f"It read all {plan.n_columns:,} columns at once.")
     elif plan.discoveries:
         sentences.append(
-            f'Of {plan.n_columns:,} columns, <b class="core">{len(plan.core):,} carry a clear signal</b> on their own '
-            "and form the Core."
+            f'Of {plan.n_columns:,} columns, <b class="core">{plan.cut:,} carry a clear signal</b> on their own '
+            f"and form the Core{_with_linked(plan)}."
         )
     else:
         sentences.append(
-            f"None of {plan.n_columns:,} columns carries a clear signal on its own; the strongest is the Core."
+            f"None of {plan.n_columns:,} columns carries a clear signal on its own; the strongest is the Core"
+            f"{_with_linked(plan)}."
         )
     if strongest and plan.discoveries:
         sentences.append(f"The strongest {'are' if len(strongest) > 1 else 'is'} {', '.join(strongest)}.")
@@ -198,6 +199,10 @@ def _summary(plan: FoldPlan, gate: TailGate | None, quality: Quality | None, ran
         else:
             sentences.append(f'The other <b class="tail">{len(plan.tail):,} were not used</b>: {escape(gate.reason)}.')
     return " ".join(sentences)
+
+
+def _with_linked(plan: FoldPlan) -> str:
+    return f", with {len(plan.linked):,} more that move with them" if len(plan.linked) else ""
 
 
 def _tiles(plan: FoldPlan, gate: TailGate | None, quality: Quality | None, model: FoldedClassifier) -> str:

@@ -108,7 +108,7 @@ def used(plan: FoldPlan, ranked: Sequence[int], native: bool) -> str:
         )
     else:
         say = (
-            f'<b class="core">{len(plan.core):,} of {n:,} columns are the Core</b>: each separates the classes on '
+            f'<b class="core">{plan.cut:,} of {n:,} columns are the Core</b>: each separates the classes on '
             f"its own by "
             f"more than chance, with at most {plan.fdr:.0%} false discoveries expected among them. "
             if plan.discoveries
@@ -176,11 +176,16 @@ def folded(plan: FoldPlan, gate: TailGate | None, effects: Sequence[float], nati
     leaves = f"{len(plan.leaves)} leaves" if len(plan.leaves) > 1 else "one leaf"
     dropped = f" {len(plan.unused):,} constant columns were left out by the backbone." if len(plan.unused) else ""
     drawn = " The Core was drawn at random, as a control." if plan.routing == "random" else ""
+    linked = (
+        f" {len(plan.linked):,} columns of the Core say little alone; they are there because they move with the others."
+        if len(plan.linked)
+        else ""
+    )
     return (
         f'<p class="say">The columns were ranked on {plan.n_rows:,} labelled rows, cut into Core and Tail, and dealt '
         f"like "
         f"cards into {leaves} of at most {widest} columns, so that every leaf has its share of strong ones. Columns "
-        f"interact inside a leaf; the leaves meet in the row representation.{dropped}{drawn}</p>"
+        f"interact inside a leaf; the leaves meet in the row representation.{linked}{dropped}{drawn}</p>"
         f'<figure><div class="wide">{evidence_curve(plan)}</div><figcaption>Evidence of every column, strongest '
         f"first. The "
         "dashed line is the Core cut.</figcaption></figure>"
