@@ -153,7 +153,8 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Show what would be folded how; needs no model."""
-    from scff.files import read_labelled, write_atomically
+    from scff.atomic import write_atomically
+    from scff.files import read_labelled
     from scff.plan import compile_plan
 
     X, y = read_labelled(table, target)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
 import pickle
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from scff import __version__
+from scff.atomic import write_atomically
 from scff.errors import DataError, ModelFileError
 from scff.tables import Table
 from scff.wide import is_wide, open_labelled, open_wide
@@ -29,7 +28,6 @@ __all__ = [
     "read_table",
     "save_model",
     "split_target",
-    "write_atomically",
     "write_table",
 ]
 
@@ -150,24 +148,3 @@ def load_model(path: Path) -> FoldedClassifier:
     if kind != _FORMAT:
         raise ModelFileError(f"{path} was written by another version of scff; fit it again.")
     return model  # type: ignore[no-any-return]
-
-
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a temporary file beside ``path`` and move it there only when it is whole."""
-    if not path.parent.is_dir():
-        raise DataError(f"There is no directory {path.parent}; create it first.")
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        write(temporary)
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

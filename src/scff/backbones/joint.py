@@ -17,11 +17,11 @@ import torch
 
 from scff.backbones.base import BackboneSpec, IntArray, LeafCache, TokenView
 from scff.backbones.ordinal import OrdinalCodes
-from scff.errors import BackboneError
+from scff.errors import BackboneError, BackboneNotAvailable
 from scff.memory import Footprint
 from scff.tables import Table
 
-__all__ = ["JointBackbone", "JointRowView", "JointTokenView", "JointView", "probe"]
+__all__ = ["JointBackbone", "JointRowView", "JointTokenView", "JointView", "missing_tabtune", "probe"]
 
 Step = Callable[[npt.NDArray[np.floating]], npt.NDArray[np.floating]]
 _BLOCK = 1024
@@ -233,3 +233,12 @@ def _varying(numbers: Table) -> IntArray:
     if not keep.any():
         keep[0] = True
     return np.flatnonzero(keep)
+
+
+def missing_tabtune(model: str, *packages: str, error: ImportError) -> BackboneNotAvailable:
+    """What to say where the package that carries several architectures is not installed."""
+    wanted = " ".join(f"'{package}'" for package in packages)
+    return BackboneNotAvailable(
+        f"{model}'s architecture comes with the tabtune package ({error}); install it in an environment of its own "
+        f"with: pip install {wanted}"
+    )

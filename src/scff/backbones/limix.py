@@ -19,9 +19,9 @@ import torch
 
 from scff import checkpoints
 from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
-from scff.backbones.joint import JointBackbone, JointTokenView, Step, probe
+from scff.backbones.joint import JointBackbone, JointTokenView, Step, missing_tabtune, probe
 from scff.backbones.ordinal import OrdinalCodes
-from scff.errors import BackboneNotAvailable, CheckpointError
+from scff.errors import CheckpointError
 from scff.tables import Table
 
 __all__ = ["SPECS", "LimiXBackbone", "LimiXView"]
@@ -100,10 +100,7 @@ def _load(path: Path, device: torch.device) -> LimiXBackbone:
     try:
         from tabtune.models.limix.transformer import FeaturesTransformer
     except ImportError as error:
-        raise BackboneNotAvailable(
-            f"LimiX's architecture comes with the tabtune package ({error}); install it in an environment of its own "
-            f"with: pip install '{_REQUIRES}'"
-        ) from error
+        raise missing_tabtune("LimiX", _REQUIRES, error=error) from error
     payload = checkpoints.load_torch(path)
     if not _has_layout(payload):
         raise CheckpointError(f"{path} is not a LimiX checkpoint: it lacks LimiX's `config` or `state_dict`.")

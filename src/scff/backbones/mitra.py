@@ -19,9 +19,9 @@ from sklearn.impute import SimpleImputer
 
 from scff import checkpoints
 from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
-from scff.backbones.joint import JointBackbone, JointTokenView, Step, probe
+from scff.backbones.joint import JointBackbone, JointTokenView, Step, missing_tabtune, probe
 from scff.backbones.ordinal import OrdinalCodes
-from scff.errors import BackboneNotAvailable, CheckpointError
+from scff.errors import CheckpointError
 from scff.tables import Table
 
 __all__ = ["SPECS", "MitraBackbone", "MitraView"]
@@ -107,10 +107,7 @@ def _load(path: Path, device: torch.device) -> MitraBackbone:
     try:
         from tabtune.models.mitra.tab2d import Tab2D
     except ImportError as error:
-        raise BackboneNotAvailable(
-            f"Mitra's architecture comes with the tabtune package ({error}); install it in an environment of its own "
-            f"with: pip install '{_REQUIRES}' einx"
-        ) from error
+        raise missing_tabtune("Mitra", _REQUIRES, "einx", error=error) from error
     from safetensors.torch import load_file
 
     config_path = path.parent / "config.json"

@@ -22,9 +22,9 @@ from sklearn.impute import SimpleImputer
 
 from scff import checkpoints
 from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
-from scff.backbones.joint import JointBackbone, JointRowView, Step, probe
+from scff.backbones.joint import JointBackbone, JointRowView, Step, missing_tabtune, probe
 from scff.backbones.ordinal import OrdinalCodes
-from scff.errors import BackboneNotAvailable, CheckpointError
+from scff.errors import CheckpointError
 from scff.tables import Table
 
 __all__ = ["SPECS", "OrionBackbone", "OrionView"]
@@ -87,10 +87,7 @@ def _load(path: Path, device: torch.device) -> OrionBackbone:
     try:
         from tabtune.models.orion_msp.model.orion_msp import OrionMSP
     except ImportError as error:
-        raise BackboneNotAvailable(
-            f"Orion-MSP's architecture comes with the tabtune package ({error}); install it in an environment of its "
-            f"own with: pip install '{_REQUIRES}'"
-        ) from error
+        raise missing_tabtune("Orion-MSP", _REQUIRES, error=error) from error
     payload = checkpoints.load_torch(path)
     if not _has_layout(payload):
         raise CheckpointError(f"{path} is not an Orion-MSP checkpoint: it lacks its `config` or `state_dict`.")

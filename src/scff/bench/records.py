@@ -6,12 +6,12 @@ import hashlib
 import json
 import logging
 import os
-import uuid
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scff.atomic import write_atomically
 from scff.errors import SCFFError
 
 __all__ = ["CellKey", "CorruptRecord", "Record", "RecordStore"]
@@ -161,15 +161,7 @@ class RecordStore:
         """Write a record so that no reader ever sees half of it, whatever happens to this process."""
         path = self.path(record.key)
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-        try:
-            with temporary.open("w", encoding="utf-8") as file:
-                file.write(record.to_json())
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_atomically(path, lambda temporary: temporary.write_text(record.to_json(), encoding="utf-8"))
 
     def all(self, protocol: str = "") -> Iterator[Record]:
         """Every sound record, or those of one protocol, in the order of paths."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from scff.atomic import write_atomically
 from scff.pretrain.config import ModelConfig
 from scff.pretrain.tables import MAX_CLASSES, UNSEEN, TableBatch
 
@@ -123,12 +123,13 @@ def write(path: Path, content: dict[str, Any]) -> None:
     content : dict
         What ``torch.save`` takes.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("wb") as file:
-        torch.save(content, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+
+    def fill(temporary: Path) -> None:
+        # An open file, not its path: torch would write the temporary name into the archive, and so into its hash.
+        with temporary.open("wb") as file:
+            torch.save(content, file)
+
+    write_atomically(path, fill)
 
 
 def query_logits(model: nn.Module, batch: TableBatch) -> Tensor:

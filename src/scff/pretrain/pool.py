@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import json
 import logging
-import os
 import random
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -22,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from scff.pretrain import network
 from scff.pretrain.synthetic import Draw
 from scff.pretrain.tables import MAX_CLASSES
 
@@ -120,9 +120,7 @@ def draw_pool(config: PoolConfig, folder: Path, part: int = 0, parts: int = 1) -
         path = folder / f"{index:06d}.pt"
         if path.exists():
             continue
-        temporary = folder / f".{index:06d}.{os.getpid()}.tmp"
-        torch.save(_draw_file(config, index), temporary)
-        os.replace(temporary, path)
+        network.write(path, _draw_file(config, index))
         logger.debug("pool file %d of %d", index + 1, config.n_files)
 
 

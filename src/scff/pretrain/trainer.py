@@ -207,22 +207,20 @@ class Trainer:
         path : Path
             The file.
         """
-        network.write(
-            path,
-            {
-                "recipe": self.recipe.to_dict(),
-                "world": self.world,
-                "pool": None if self.pool is None else self.pool.describe(),
-                "step": self.step,
-                "tables": self.tables,
-                "cpu_seconds": self.cpu_seconds,
-                "best": None if self.best is None else self.best.to_dict(),
-                "history": self.history,
-                "model": self.model.state_dict(),
-                "ema": self.ema,
-                "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
-            },
-        )
+        content = {
+            "recipe": self.recipe.to_dict(),
+            "world": self.world,
+            "pool": None if self.pool is None else self.pool.describe(),
+            "step": self.step,
+            "tables": self.tables,
+            "cpu_seconds": self.cpu_seconds,
+            "best": None if self.best is None else self.best.to_dict(),
+            "history": self.history,
+            "model": self.model.state_dict(),
+            "ema": self.ema,
+            "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
+        }
+        network.write(path, content)
 
     def restore(self, stored: dict[str, Any]) -> None:
         """Continue from what :meth:`save` wrote.
