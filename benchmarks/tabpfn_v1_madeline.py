@@ -49,8 +49,8 @@ def main() -> None:
     records = []
     for name, support, query in splits(y):
         accuracy = {}
-        for arm, options in ARMS.items():
-            model = FoldedClassifier("tabpfn-v1", **options).fit(X[support], y[support])
+        for arm, settings in ARMS.items():
+            model = FoldedClassifier("tabpfn-v1", **settings).fit(X[support], y[support])
             accuracy[arm] = round(float((model.predict(X[query]) == y[query]).mean()), 4)
         core = {"discovered": model.plan_.discoveries, "linked core": len(model.plan_.core)}
         records.append({"support": len(support), "split": name, **core, **accuracy})
