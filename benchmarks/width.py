@@ -1,6 +1,7 @@
 """Native against folded inference as tables get wider: added memory, CPU time, second predictions.
 
     python benchmarks/width.py                       # the whole study; hours
+    python benchmarks/width.py --resume              # the cells that are missing
     python benchmarks/width.py --quick               # one model, two widths, once
     python benchmarks/width.py --columns 512 1024 2048 4096 --repeats 1 --model tabicl-v2
 
@@ -137,12 +138,17 @@ def spawn(arm: str, checkpoint: Path, columns: int, classes: int, args: argparse
 
 def study(args: argparse.Namespace) -> list[dict]:
     """Every cell of the study, repeats interleaved so that a noisy minute hits all arms alike."""
-    cells = []
+    stored = args.out.with_suffix(".json")
+    cells = json.loads(stored.read_text())["cells"] if args.resume and stored.exists() else []
+    known = {(cell["model"], cell["classes"], cell["columns"]) for cell in cells}
     with tempfile.TemporaryDirectory() as folder:
         for model in args.model:
+            missing = [cell for cell in grid(model, args) if (model, *cell) not in known]
+            if not missing:
+                continue
             checkpoint = Path(folder) / f"{model}.ckpt"
             build(model, checkpoint)
-            for classes, columns in grid(model, args):
+            for classes, columns in missing:
                 runs: dict[str, list[dict]] = {arm: [] for arm in ARMS}
                 repeats = args.repeats if model == args.model[0] else args.other_repeats
                 for repeat in range(1 if args.once_from and columns >= args.once_from else repeats):
@@ -270,6 +276,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--limit", type=int, default=16 << 30, help="bytes a process may allocate before it dies")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "width")
+    parser.add_argument("--resume", action="store_true", help="keep the cells that are measured and go on")
     parser.add_argument("--quick", action="store_true", help="one model, two widths, one repeat: minutes")
     parser.add_argument("--arm", choices=ARMS, help=argparse.SUPPRESS)
     parser.add_argument("--checkpoint", type=Path, help=argparse.SUPPRESS)
@@ -284,6 +291,7 @@ def main() -> None:
     args.out.parent.mkdir(parents=True, exist_ok=True)
     print(HEADER, flush=True)
     cells = study(args)
+    write(cells, args)
     print("\n".join(exponents(cells)))
     plot(cells, args.out.with_suffix(".png"))
 
