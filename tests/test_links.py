@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from scff import FoldedClassifier, compile_plan
+from scff.cli import app
 from scff.links import linked_columns
 from scff.wide import open_wide
 
@@ -94,6 +97,17 @@ def test_a_file_on_disk_and_text_columns_give_the_same_links(grouped, tmp_path):
     assert lazy == plan
     frame["c59"] = pd.Categorical(np.where(np.arange(len(y)) % 3, "a", "b"))
     assert set(plan.core.tolist()) == set(compile_plan(frame, y, leaf_width=16, routing="linked").core.tolist())
+
+
+def test_the_command_line_knows_it(grouped, tmp_path):
+    X, y = grouped
+    pd.DataFrame(X, columns=[f"c{j}" for j in range(60)]).assign(label=y).to_parquet(tmp_path / "table.parquet")
+    command = ["plan", str(tmp_path / "table.parquet"), "-t", "label", "--leaf-width", "16", "--json"]
+    found = [
+        json.loads(CliRunner().invoke(app, [*command, "--routing", routing]).stdout) for routing in ("anova", "linked")
+    ]
+    assert found[0]["linked"] == 0
+    assert found[1]["linked"] == found[1]["core"] - found[0]["core"] > 0
 
 
 def test_the_estimator_folds_by_it_and_shows_it(grouped):

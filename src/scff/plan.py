@@ -103,7 +103,7 @@ class FoldPlan:
     @property
     def cut(self) -> int:
         """How many columns of the Core are there by their rank; the others are linked to them."""
-        return max(1, self.discoveries) if self.routing == "linked" else len(self.core)
+        return min(max(1, self.discoveries), len(self.core)) if self.routing == "linked" else len(self.core)
 
     @property
     def linked(self) -> IntArray:
