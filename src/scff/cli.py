@@ -173,7 +173,7 @@ def plan(
 
 
 @app.command()
-def demo(backbone: Backbone = "auto", as_json: Json = False) -> None:
+def demo(backbone: Backbone = "nano", as_json: Json = False) -> None:
     """Compare native and folded inference on two real tables widened by all pairwise products."""
     from scff import demo as demo_
     from scff.memory import format_bytes
