@@ -55,14 +55,14 @@ def test_at_the_papers_support_size_madeline_gains_on_every_fold(weights, data_d
         assert folded.score(X[query], y[query]) - native.score(X[query], y[query]) >= 0.15
 
 
-def test_on_few_rows_links_find_what_single_columns_hide(weights, data_dir):
+def test_on_few_rows_madeline_gains_fifteen_points(weights, data_dir):
     frame = pd.read_parquet(data_dir / "madeline.parquet")
     X, y = frame.drop(columns="target").to_numpy(np.float32), frame["target"].to_numpy()
     gains = []
     for seed in range(4):
         Xs, Xq, ys, yq = train_test_split(X, y, train_size=512, test_size=256, stratify=y, random_state=seed)
         native = FoldedClassifier("tabpfn-v1", method="native").fit(Xs, ys)
-        folded = FoldedClassifier("tabpfn-v1", routing="linked").fit(Xs, ys)
+        folded = FoldedClassifier("tabpfn-v1").fit(Xs, ys)
         gains.append(folded.score(Xq, yq) - native.score(Xq, yq))
     assert np.mean(gains) >= 0.15, gains
 

@@ -14,7 +14,8 @@ __all__ = ["FoldPlan", "FoldedClassifier", "FoldedRegressor", "TailGate", "TailR
 if TYPE_CHECKING:
     from scff import errors, tail
     from scff.estimators import FoldedClassifier
-    from scff.plan import FoldPlan, compile_plan
+    from scff.plan import FoldPlan
+    from scff.planning import compile_plan
     from scff.regression import FoldedRegressor
     from scff.tail import TailGate, TailRule
 
@@ -24,7 +25,7 @@ _HOME = {
     "FoldedRegressor": "scff.regression",
     "TailGate": "scff.tail",
     "TailRule": "scff.tail",
-    "compile_plan": "scff.plan",
+    "compile_plan": "scff.planning",
     "errors": "scff.errors",
     "tail": "scff.tail",
 }

@@ -24,6 +24,8 @@ from scff.cli_options import (
     Json,
     LeafWidth,
     Method,
+    PlanRouting,
+    PlanRoutingOption,
     Routing,
     RoutingOption,
     TablePath,
@@ -58,7 +60,7 @@ def fit(
     method: Annotated[Method, typer.Option(help="The full method or one of the paper's comparisons.")] = Method.scff,
     leaf_width: LeafWidth = 128,
     fdr: Fdr = 0.05,
-    routing: RoutingOption = Routing.anova,
+    routing: RoutingOption = Routing.auto,
     tail: Annotated[str, typer.Option(help="gated, off, or a component control of the paper.")] = "gated",
     memory_limit: Annotated[str | None, typer.Option(help="Budget for added memory, such as 2GiB.")] = None,
     n_estimators: Annotated[int, typer.Option(help="The backbone's own ensemble views to fold and average.")] = 1,
@@ -147,7 +149,7 @@ def plan(
     target: Target,
     leaf_width: LeafWidth = 128,
     fdr: Fdr = 0.05,
-    routing: RoutingOption = Routing.anova,
+    routing: PlanRoutingOption = PlanRouting.anova,
     top: Annotated[int, typer.Option(help="How many of the strongest columns to show.")] = 10,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write the whole plan as JSON.")] = None,
     as_json: Json = False,
@@ -155,7 +157,7 @@ def plan(
     """Show what would be folded how; needs no model."""
     from scff.atomic import write_atomically
     from scff.files import read_labelled
-    from scff.plan import compile_plan
+    from scff.planning import compile_plan
 
     X, y = read_labelled(table, target)
     compiled = compile_plan(X, y, leaf_width=leaf_width, fdr=fdr, routing=routing.value)

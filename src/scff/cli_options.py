@@ -42,13 +42,30 @@ class Method(StrEnum):
 class Routing(StrEnum):
     """How the Core is chosen."""
 
+    auto = "auto"
     anova = "anova"
     linked = "linked"
     random = "random"
 
 
 RoutingOption = Annotated[
-    Routing, typer.Option("--routing", help="linked fills a small Core with columns that correlate with it.")
+    Routing,
+    typer.Option(
+        "--routing", help="linked fills a small Core with columns that correlate with it; auto asks the model whether."
+    ),
+]
+
+
+class PlanRouting(StrEnum):
+    """How the Core is chosen where no model can be asked."""
+
+    anova = "anova"
+    linked = "linked"
+    random = "random"
+
+
+PlanRoutingOption = Annotated[
+    PlanRouting, typer.Option("--routing", help="linked fills a small Core with columns that correlate with it.")
 ]
 
 

@@ -19,7 +19,8 @@ from scff.engines import FoldOptions
 from scff.errors import DataError
 from scff.members import Method
 from scff.memory import parse_bytes
-from scff.plan import FoldPlan, Routing, compile_plan
+from scff.plan import FoldPlan, Routing
+from scff.planning import compile_plan
 from scff.tables import Table, as_table
 from scff.wide import open_wide
 

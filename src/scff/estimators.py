@@ -12,15 +12,17 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from scff.backbones.base import RowBackbone
+from scff.backbones.base import RowBackbone, RowView, TokenView
 from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone, reload_backbone
 from scff.caches import CacheMode
 from scff.errors import BackboneError, DataError
 from scff.estimator_base import FoldedEstimator
-from scff.folding import Compiled
+from scff.folding import Compiled, FoldOptions
+from scff.gates import Rehearsed
 from scff.members import ENGINES, METHODS, EngineName, Method, compile_members
 from scff.memory import PeakMemory
 from scff.plan import FoldPlan, Routing
+from scff.planning import link
 from scff.rehearsal import Rehearsal
 from scff.tables import Table, encode_target
 from scff.tail import TAIL_RULES, TailGate, TailRule
@@ -70,9 +72,11 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         Seed of random routing and of ensemble views.
     verbose : int, default=0
         1 shows progress bars.
-    routing : {"anova", "linked", "random"}, default="anova"
-        ``"linked"`` fills a Core of less than a leaf with columns that correlate with it: few labelled rows may reveal
-        only a part of a group. ``"random"`` is the paper's control: a Core of the same size, drawn at random.
+    routing : {"auto", "anova", "linked", "random"}, default="auto"
+        ``"anova"`` is the paper's Core. ``"linked"`` fills a Core of less than a leaf with columns that correlate with
+        it: few labelled rows may reveal only a part of a group. ``"auto"`` takes the linked Core where it predicts
+        held-back support rows better; the paper's comparisons (``method``) always have the paper's. ``"random"`` is the
+        paper's control: a Core of the same size, drawn at random.
     leaf_batch : int or "auto", default="auto"
         Leaves encoded together; "auto" is 1 on a CPU and as many as fit into half of an accelerator's free memory.
     query_chunk : int or "auto", default="auto"
@@ -91,6 +95,9 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         What was decided about the Tail, for the first view; None where nothing was folded.
     gates_ : list of TailGate or None
         The same for every view.
+    links_ : Rehearsed or None
+        How held-back support rows were predicted from the paper's Core and from the linked one, with
+        ``routing="auto"``; None where nothing is linked to the Core.
     backbone_ : str
         Name of the backbone in use.
     checkpoint_ : CheckpointRef
@@ -130,7 +137,7 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         random_state: int = 0,
         verbose: int = 0,
         *,
-        routing: Routing = "anova",
+        routing: Routing | Literal["auto"] = "auto",
         leaf_batch: int | Literal["auto"] = "auto",
         query_chunk: int | Literal["auto"] = "auto",
         encode_unused_tail: bool = False,
@@ -184,6 +191,7 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         self.checkpoint_ = CheckpointRef.of(backbone)
         loaded = time.perf_counter()
         self.plan_: FoldPlan | None = None
+        self.links_: Rehearsed | None = None
         self._support, self._codes, self._rule = support, codes, rule
         self.gates_: list[TailGate | None] = []
         with PeakMemory(backbone.device) as compiling:
@@ -261,18 +269,34 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     def _compile(self, backbone: RowBackbone, gates: list[TailGate | None] | None) -> float:
         """Compile every view into `_runtime`; returns when the plan was ready."""
         views = self._views(backbone, self._codes)
-        if self.plan_ is None:
-            self.plan_ = self._fold_plan(backbone, views[0], self._codes, self.routing)
-        planned = time.perf_counter()
         options = self._fold_options(backbone.device, encode_unused_tail=self.encode_unused_tail)
         limit = self._byte_limit()
         rule = self._rule if self.method == "scff" else None
-        rehearsal = Rehearsal(backbone, self._support, self._codes, self.n_estimators, self.random_state)
+        rehearsal = Rehearsal(backbone, self._support, self._codes, self.n_estimators, self.random_state, limit=limit)
+        if self.plan_ is None:
+            routing = "anova" if self.routing == "auto" else self.routing
+            self.plan_ = self._fold_plan(backbone, views[0], self._codes, routing)
+            if self.plan_ is not None and self.routing == "auto" and self.method == "scff":
+                self.plan_, self.links_ = self._link(self.plan_, rehearsal, options)
+        planned = time.perf_counter()
         members = compile_members(
             views, self.plan_, self._codes, self.method, rule, gates, self.cache, options, limit, self.engine, rehearsal
         )
         self._runtime: tuple[RowBackbone, list[Compiled]] = (backbone, members)
         return planned
+
+    def _link(self, plan: FoldPlan, rehearsal: Rehearsal, options: FoldOptions) -> tuple[FoldPlan, Rehearsed | None]:
+        """The plan with columns linked to its Core where they help, and what a rehearsal said about them."""
+        linked = link(plan, self._support.numeric())
+        if not len(linked.linked):
+            return plan, None
+
+        def compile_half(view: RowView | TokenView, core: FoldPlan, codes: npt.NDArray[np.int64]) -> Compiled:
+            compiled = compile_members([view], core, codes, "bounded-core", None, None, False, options, rehearsal.limit)
+            return compiled[0]
+
+        said = rehearsal.choose(plan, linked, compile_half)
+        return linked if said.passed else plan, said
 
     def _check_parameters(self) -> TailRule | None:
         if self.method not in METHODS:

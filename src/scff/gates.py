@@ -124,18 +124,20 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """How the model did on support rows that were held back, without the Tail and with it.
+    """How the model did on support rows that were held back, without what was tried and with it.
+
+    What was tried is the Tail (`TailGate.rehearsed`) or the columns linked to the Core (`FoldedClassifier.links_`).
 
     Attributes
     ----------
     nll : tuple of tuple of float
-        Mean loss without the Tail and with it: half A predicting half B, then B predicting A if it came to that.
+        Mean loss without it and with it: half A predicting half B, then B predicting A if it came to that.
     gain : float
         Mean fall of the loss over all held-back rows.
     error : float
         Standard error of the gain.
     reason : str or None
-        What the Tail fell short of; None if it passed.
+        What it fell short of; None if it passed.
     step : float
         Share of the gate's own step that did best on the held-back rows.
     candidates : tuple of Candidate

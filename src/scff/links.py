@@ -3,7 +3,7 @@
 The paper's Core is what a test of one column at a time discovers. On few labelled rows that is a part of what matters:
 where columns come in groups (measured together, or made from the same sources) the rest of a group can be found
 without labels, by its correlation with the part that was discovered. In one leaf the backbone then sees the group as a
-whole. Beyond the paper; ``routing="linked"`` asks for it.
+whole. Beyond the paper; a rehearsal (`scff.rehearsal`) decides whether it is done.
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ import torch
 from scff.backbones.base import IntArray, RowView
 from scff.caches import CacheStore
 from scff.folding import FoldOptions
-from scff.plan import FoldPlan, deal
+from scff.plan import FoldPlan
+from scff.planning import deal
 from scff.tables import Table
 from scff.tail import TailGate
 

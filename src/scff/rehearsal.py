@@ -1,5 +1,7 @@
 """A rehearsal: half of the support plays the support, the other half the queries.
 
+Two questions are put to it: does the Tail help, and do columns linked to the Core?
+
 A feature encoder may read the labels of support rows (TabICLv2, TabPFN-3 and nano do). Their messages then know the
 answer whatever the columns say, and checks on support messages alone let nearly every Tail in. Rows that come in as
 queries carry no label: what the model predicts for them is what it will do for new rows.
@@ -7,20 +9,24 @@ queries carry no label: what the model predicts for them is what it will do for 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from scff import tail as tail_
-from scff.backbones.base import IntArray, RowBackbone, RowView
+from scff.backbones.base import IntArray, RowBackbone, RowView, TokenView
 from scff.engines import Engine
 from scff.evidence import alternate_halves
 from scff.gates import Candidate, Rehearsed
 from scff.plan import FoldPlan
 from scff.tables import Table
+
+if TYPE_CHECKING:
+    from scff.folding import Compiled
 
 __all__ = ["Rehearsal"]
 
@@ -113,17 +119,47 @@ class Rehearsal:
             played.append(losses)
             if not (losses[1].mean(axis=1) < losses[0].mean()).any():
                 break
-        core_Q = np.concatenate([core for core, _ in played])
-        gains_FQ = core_Q - np.concatenate([updated for _, updated in played], axis=1)
-        best = int(gains_FQ.mean(axis=1).argmax())
-        pairs = tuple((float(core.mean()), float(updated[best].mean())) for core, updated in played)
-        mean, error = float(gains_FQ[best].mean()), float(gains_FQ[best].std() / np.sqrt(len(core_Q)))
-        reason = None
-        if len(pairs) < 2 or any(after >= before for before, after in pairs):
-            reason = "it made the model worse on held-back rows"
-        elif mean <= error:
-            reason = "what it brought on held-back rows was within the noise"
-        return Rehearsed(pairs, mean, error, reason, STEPS[best], tried)
+        return _judge(played, tried)
+
+    def choose(
+        self,
+        plain: FoldPlan,
+        linked: FoldPlan,
+        compile_half: Callable[[RowView | TokenView, FoldPlan, IntArray], Compiled],
+    ) -> Rehearsed:
+        """Let each half of the support predict the other from the paper's Core and from the linked one.
+
+        The linked Core must do better in both directions, and by more than the standard error: the same test as the
+        Tail's, on the model's own loss.
+
+        Parameters
+        ----------
+        plain, linked : FoldPlan
+            Plans of the whole support that differ in what is linked to the Core.
+        compile_half : callable
+            Compiles the Core of a plan from a view of half the support and the codes of its rows.
+
+        Returns
+        -------
+        Rehearsed
+            It passed where the linked Core is the better one.
+        """
+        halves = [_spread(half, self.y) for half in alternate_halves(self.y)]
+        classes = np.unique(self.y)
+        if any(len(np.unique(self.y[half])) < len(classes) for half in halves):
+            return Rehearsed((), 0.0, 0.0, "a class has a single row")
+        played: list[tuple[FloatArray, FloatArray]] = []
+        for fitted, new in (halves, halves[::-1]):
+            view, rows = self.look(fitted, new, max(map(len, (*plain.core_leaves, *linked.core_leaves))))
+            cores = [_known_core(plan, view) for plan in (plain, linked)]
+            if not len(cores[0].core):
+                return Rehearsed((), 0.0, 0.0, "the Core is constant on half of the labelled rows")
+            codes_S, codes_Q = (np.searchsorted(classes, self.y[half]) for half in (fitted, new))
+            before, after = (self._losses(compile_half(view, core, codes_S).predict(rows), codes_Q) for core in cores)
+            played.append((before, after[None]))
+            if after.mean() >= before.mean():
+                break
+        return _judge(played)
 
     def _direction(
         self, fitted: IntArray, new: IntArray, plan: FoldPlan, rule: tail_.TailRule, engine: Engine
@@ -165,7 +201,31 @@ class Rehearsal:
         return -np.log(np.maximum(proba[np.arange(len(codes)), codes], 1e-12))
 
 
-def _known_leaves(leaves: Sequence[IntArray], view: RowView) -> list[IntArray]:
+def _judge(played: Sequence[tuple[FloatArray, FloatArray]], tried: tuple[Candidate, ...] = ()) -> Rehearsed:
+    """The verdict on losses_Q without and losses_FQ with what was tried, by step, of one direction or both."""
+    without_Q = np.concatenate([before for before, _ in played])
+    gains_FQ = without_Q - np.concatenate([after for _, after in played], axis=1)
+    best = int(gains_FQ.mean(axis=1).argmax())
+    pairs = tuple((float(before.mean()), float(after[best].mean())) for before, after in played)
+    mean, error = float(gains_FQ[best].mean()), float(gains_FQ[best].std() / np.sqrt(len(without_Q)))
+    reason = None
+    if len(pairs) < 2 or any(after >= before for before, after in pairs):
+        reason = "it made the model worse on held-back rows"
+    elif mean <= error:
+        reason = "what it brought on held-back rows was within the noise"
+    return Rehearsed(pairs, mean, error, reason, STEPS[best], tried)
+
+
+def _known_core(plan: FoldPlan, view: RowView | TokenView) -> FoldPlan:
+    """The Core of a plan alone, without the columns a view of fewer rows drops."""
+    core = plan.core[np.isin(plan.core, view.columns)]
+    nothing = plan.tail[:0]
+    return replace(
+        plan, core=core, core_leaves=tuple(_known_leaves(plan.core_leaves, view)), tail=nothing, tail_leaves=()
+    )
+
+
+def _known_leaves(leaves: Sequence[IntArray], view: RowView | TokenView) -> list[IntArray]:
     """Leaves without the columns a view of fewer rows drops: they may be constant there."""
     kept = [leaf[np.isin(leaf, view.columns)] for leaf in leaves]
     return [leaf for leaf in kept if len(leaf)]

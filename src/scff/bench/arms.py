@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 
 from scff.errors import DataError
 from scff.estimators import FoldedClassifier
-from scff.plan import compile_plan
+from scff.planning import compile_plan
 from scff.tables import as_table
 from scff.tail import TailRule
 
@@ -167,7 +167,8 @@ def build(arm: Arm, backbone: str, device: str, query_chunk: int) -> Any:
         options["tail"] = TailRule(**{**rule, "candidates": tuple(rule["candidates"])})
     if arm.kind in ("prefix", "select"):
         options = {"method": "native"}
-    model = FoldedClassifier(backbone=backbone, device=device, **options)
+    # The paper's Core, whatever the library would choose by itself.
+    model = FoldedClassifier(backbone=backbone, device=device, **{"routing": "anova", **options})
     if "query_chunk" in model.get_params():
         model.set_params(query_chunk=query_chunk)
     if arm.kind == "prefix":

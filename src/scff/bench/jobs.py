@@ -24,7 +24,7 @@ from scff.bench.records import CellKey, Record, RecordStore
 from scff.bench.variants import Task, Variant, make_task
 from scff.bench.worker import ArmRequest, ArmResult, host_fingerprint, run_isolated
 from scff.errors import SCFFError
-from scff.plan import compile_plan
+from scff.planning import compile_plan
 
 __all__ = ["Job", "Outcome", "RunSettings", "checkpoint_of", "clip_grid", "run_job"]
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from scff.plan import FoldPlan, compile_plan
+from scff.plan import FoldPlan
+from scff.planning import compile_plan
 from scff.report.leaf_out import LeafOut, leave_leaves_out
 from scff.token_folding import FoldedTokens
 

@@ -129,7 +129,7 @@ def make_report(model: FoldedClassifier, *, test: Any = None, target: Any = None
         tiles=_tiles(plan, gate, quality, model),
         good=sections.good(quality, classes),
         used=sections.used(plan, ranked, native),
-        folded=sections.folded(plan, gate, effects, native),
+        folded=sections.folded(plan, gate, effects, native, model.links_),
         tail=tail(gate, "tokens" if tokens else model.method, quality, measured.tail_gain),
         cost=sections.cost(seconds, peaks, quality.n_rows if quality else None, _native_bytes(model, quality)),
         footer=_footer(model, plan),

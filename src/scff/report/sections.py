@@ -8,6 +8,7 @@ from html import escape
 import numpy as np
 import numpy.typing as npt
 
+from scff.gates import Rehearsed
 from scff.memory import format_bytes
 from scff.plan import FoldPlan
 from scff.report.figures import evidence_curve, leaf_blocks
@@ -167,7 +168,9 @@ def used(plan: FoldPlan, ranked: Sequence[int], native: bool) -> str:
     )
 
 
-def folded(plan: FoldPlan, gate: TailGate | None, effects: Sequence[float], native: bool) -> str:
+def folded(
+    plan: FoldPlan, gate: TailGate | None, effects: Sequence[float], native: bool, links: Rehearsed | None = None
+) -> str:
     """How were the columns folded?"""
     if native:
         say = "They were not: this model runs its backbone natively, every column interacting with every other."
@@ -176,16 +179,11 @@ def folded(plan: FoldPlan, gate: TailGate | None, effects: Sequence[float], nati
     leaves = f"{len(plan.leaves)} leaves" if len(plan.leaves) > 1 else "one leaf"
     dropped = f" {len(plan.unused):,} constant columns were left out by the backbone." if len(plan.unused) else ""
     drawn = " The Core was drawn at random, as a control." if plan.routing == "random" else ""
-    linked = (
-        f" {len(plan.linked):,} columns of the Core say little alone; they are there because they move with the others."
-        if len(plan.linked)
-        else ""
-    )
     return (
         f'<p class="say">The columns were ranked on {plan.n_rows:,} labelled rows, cut into Core and Tail, and dealt '
         f"like "
         f"cards into {leaves} of at most {widest} columns, so that every leaf has its share of strong ones. Columns "
-        f"interact inside a leaf; the leaves meet in the row representation.{linked}{dropped}{drawn}</p>"
+        f"interact inside a leaf; the leaves meet in the row representation.{_linked(plan, links)}{dropped}{drawn}</p>"
         f'<figure><div class="wide">{evidence_curve(plan)}</div><figcaption>Evidence of every column, strongest '
         f"first. The "
         "dashed line is the Core cut.</figcaption></figure>"
@@ -193,6 +191,22 @@ def folded(plan: FoldPlan, gate: TailGate | None, effects: Sequence[float], nati
         f"number, "
         "its columns, and their evidence as bars on the same logarithmic axis.</figcaption></figure>"
     )
+
+
+def _linked(plan: FoldPlan, links: Rehearsed | None) -> str:
+    """Which columns joined the Core for moving with it, and what a rehearsal said about that."""
+    losses = [f"{before:.3f} to {after:.3f}" for before, after in links.nll] if links is not None else []
+    heard = f" (log-loss from {' and from '.join(losses)}, each half predicting the other)" if losses else ""
+    if len(plan.linked):
+        trial = f"; with them the model predicted held-back labelled rows better{heard}" if losses else ""
+        return (
+            f" {len(plan.linked):,} columns of the Core say little alone; they are there because they move with the "
+            f"others{trial}."
+        )
+    if links is None:
+        return ""
+    assert links.reason is not None
+    return f" Columns that move with the Core were tried beside it and left in the Tail: {links.reason}{heard}."
 
 
 def cost(seconds: dict[str, float], peaks: dict[str, int], rows_predicted: int | None, native_bytes: int | None) -> str:
