@@ -25,13 +25,14 @@ from scff.pretrain.batches import draw_batch, draw_for
 from scff.pretrain.card import write_card
 from scff.pretrain.cli import app
 from scff.pretrain.config import Mix, ModelConfig, RecipeConfig, Stage
+from scff.pretrain.growth import grow
 from scff.pretrain.muon import orthogonalise, split_parameters
 from scff.pretrain.pool import Pool, PoolConfig, draw_pool, widen
 from scff.pretrain.run import Job, run
 from scff.pretrain.synthetic import contrast_tasks
 from scff.pretrain.tables import MAX_CLASSES, UNSEEN, TableBatch, finish, native_view, relabel
 from scff.pretrain.trainer import Trainer
-from scff.pretrain.validation import real_tables, synthetic_tables
+from scff.pretrain.validation import real_tables, synthetic_tables, validate
 
 WEIGHTS = Path(scff.__file__).parent / "weights"
 
@@ -98,18 +99,40 @@ def test_new_blocks_change_nothing_at_first() -> None:
     for p in trained.parameters():  # fresh blocks would hide a block in the wrong place
         torch.nn.init.normal_(p, std=0.2, generator=torch.Generator().manual_seed(p.numel()))
     grown = network.build(deep, 2)
-    grown.load_state_dict(network.deepen(shallow, trained.state_dict(), deep, 3))
+    grown.load_state_dict(grow(shallow, trained.state_dict(), deep, 3))
     x, y = torch.randn(2, 20, 5, generator=torch.Generator().manual_seed(0)), torch.arange(12).repeat(2, 1) % 3
     with torch.no_grad():
         assert torch.equal(trained(x, y.float()), grown(x, y.float()))
 
 
-@pytest.mark.parametrize("change", [{"embed_dim": 16}, {"row_num_blocks": 1}, {"icl_num_blocks": 1}])
+def test_grouped_columns_are_read_alone_at_first() -> None:
+    grouped = dataclasses.replace(TOY_MODEL, col_feature_group=True)
+    trained, grown = network.build(TOY_MODEL, 1), network.build(grouped, 2)
+    grown.load_state_dict(grow(TOY_MODEL, trained.state_dict(), grouped, 3))
+    x, y = torch.randn(2, 20, 5, generator=torch.Generator().manual_seed(0)), torch.arange(12).repeat(2, 1) % 3
+    with torch.no_grad():  # a group begins with the column's neighbour
+        torch.testing.assert_close(trained(x.roll(-1, dims=2), y.float()), grown(x, y.float()))
+
+
+def test_new_class_tokens_are_not_heard_at_first() -> None:
+    layout, weights = network.load(WEIGHTS / "nano.ckpt")
+    cls, heads = layout.row_num_cls, layout.icl_nhead
+    wider = dataclasses.replace(layout, row_num_cls=cls * 3 // 2, icl_nhead=heads * 3 // 2)
+    before = validate(network.build(layout, 0), weights, 0.9)
+    after = validate(network.build(wider, 0), grow(layout, weights, wider, 1), 0.9)
+    assert after.total < before.total + 0.1
+    assert after.accuracy > before.accuracy - 0.03
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"embed_dim": 16}, {"row_num_blocks": 1}, {"icl_num_blocks": 1}, {"row_num_cls": 2}, {"row_num_cls": 6}],
+)
 def test_other_layouts_are_refused(change: dict[str, int]) -> None:
     shallow = dataclasses.replace(TOY_MODEL, row_num_blocks=2, icl_num_blocks=2)
     weights = network.build(shallow, 1).state_dict()
     with pytest.raises(ValueError, match="another layout"):
-        network.deepen(shallow, weights, dataclasses.replace(shallow, **change), 0)
+        grow(shallow, weights, dataclasses.replace(shallow, **change), 0)
 
 
 def test_validation_tables_are_valid() -> None:
@@ -362,6 +385,11 @@ def test_average_is_the_mean_and_its_card_names_what_went_in(tmp_path: Path) -> 
     card = json.loads((tmp_path / "mean.json").read_text())
     assert [one["sha256"] for one in card["average_of"]] == [sha256(path) for path in files]
     assert card["tables_seen"] == 20
+    small = average(files, tmp_path / "half.ckpt", half=True)
+    torch.testing.assert_close(network.load(small)[1][name], expected, atol=1e-3, rtol=1e-3)
+    assert network.load(small)[1][name].dtype == torch.float32
+    assert small.stat().st_size < result.stat().st_size
+    network.build(config, 0).load_state_dict(torch.load(small, weights_only=True)["state_dict"])
     (tmp_path / "1.json").write_text(json.dumps({"sha256": "0"}))
     with pytest.raises(ValueError, match="another checkpoint's"):
         average(files, tmp_path / "mean.ckpt")

@@ -21,7 +21,7 @@ from scff.pretrain.validation import validate
 __all__ = ["average"]
 
 
-def average(checkpoints: Sequence[Path], out: Path, temperature: float = 0.9) -> Path:
+def average(checkpoints: Sequence[Path], out: Path, temperature: float = 0.9, half: bool = False) -> Path:
     """Write the mean of several checkpoints, validated, with a card that holds theirs.
 
     Parameters
@@ -32,6 +32,8 @@ def average(checkpoints: Sequence[Path], out: Path, temperature: float = 0.9) ->
         The file to write.
     temperature : float
         Divides the logits in the validation.
+    half : bool
+        Store matrices in half precision.
 
     Returns
     -------
@@ -56,7 +58,8 @@ def average(checkpoints: Sequence[Path], out: Path, temperature: float = 0.9) ->
         name: torch.stack([state[name] for _, state in loaded]).mean(0) if value.is_floating_point() else value
         for name, value in loaded[-1][1].items()
     }
-    network.save(out, layout, weights)
+    network.save(out, layout, weights, half)
+    weights = network.load(out)[1]  # as they will be read
     newest = cards[-1]
     write_card(
         out,

@@ -58,12 +58,13 @@ def deliver_best(out: Annotated[Path, typer.Argument(help="Folder of the run.")]
 def average_weights(
     out: Annotated[Path, typer.Argument(help="File to write.")],
     checkpoints: Annotated[list[Path], typer.Argument(help="Checkpoints of one line of runs, oldest first.")],
+    half: Annotated[bool, typer.Option("--half", help="Store matrices in half precision.")] = False,
 ) -> None:
     """Write the mean of the weights of several checkpoints, with a card."""
     from scff.pretrain.averaging import average
 
     try:
-        typer.echo(f"{average(checkpoints, out)} is ready")
+        typer.echo(f"{average(checkpoints, out, half=half)} is ready")
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 

@@ -54,51 +54,10 @@ def load(path: Path) -> tuple[ModelConfig, dict[str, Tensor]]:
         Weights.
     """
     stored = torch.load(path, map_location="cpu", weights_only=True)
-    return ModelConfig(**stored["config"]), stored["state_dict"]
+    return ModelConfig(**stored["config"]), {name: value.float() for name, value in stored["state_dict"].items()}
 
 
-def deepen(layout: ModelConfig, weights: dict[str, Tensor], deeper: ModelConfig, seed: int) -> dict[str, Tensor]:
-    """Give trained weights more row and context blocks, which at first change nothing.
-
-    New blocks stand before the last one of their stack and add zero to what passes through them.
-
-    Parameters
-    ----------
-    layout, weights : ModelConfig, dict
-        What was trained.
-    deeper : ModelConfig
-        The same layout but for ``row_num_blocks`` and ``icl_num_blocks``, each at least as large.
-    seed : int
-        Seed of the new blocks.
-
-    Returns
-    -------
-    dict
-        Weights of the deeper network, which computes what the trained one does.
-    """
-    stacks = {"row_num_blocks": "row_interactor.tf_row.blocks.", "icl_num_blocks": "icl_predictor.tf_icl.blocks."}
-    depths = {stack: (getattr(layout, key), getattr(deeper, key)) for key, stack in stacks.items()}
-    same = dataclasses.replace(layout, **{key: getattr(deeper, key) for key in stacks})
-    if same != deeper or any(new < old for old, new in depths.values()):
-        raise ValueError("the checkpoint to begin from has another layout than the recipe, not only fewer blocks")
-    grown: dict[str, Tensor] = {}
-    for name, value in build(deeper, seed).state_dict().items():
-        stack = next((prefix for prefix in depths if name.startswith(prefix)), None)
-        if stack is None:
-            grown[name] = weights[name]
-            continue
-        old, new = depths[stack]
-        block, part = name.removeprefix(stack).split(".", 1)
-        place = int(block)
-        if place < old - 1 or place == new - 1:
-            grown[name] = weights[f"{stack}{min(place, old - 1)}.{part}"]
-        else:
-            silent = part.startswith(("attn.out_proj.", "linear2."))
-            grown[name] = torch.zeros_like(value) if silent else value
-    return grown
-
-
-def save(path: Path, config: ModelConfig, state_dict: dict[str, Tensor]) -> None:
+def save(path: Path, config: ModelConfig, state_dict: dict[str, Tensor], half: bool = False) -> None:
     """Write a checkpoint in TabICL's format, atomically.
 
     Parameters
@@ -109,7 +68,12 @@ def save(path: Path, config: ModelConfig, state_dict: dict[str, Tensor]) -> None
         Layout.
     state_dict : dict
         Weights.
+    half : bool
+        Store matrices in half precision: half the size, and networks read them as float32 again. Vectors (norms,
+        biases, the frequencies of positions) stay as they are.
     """
+    if half:
+        state_dict = {name: value.half() if value.ndim > 1 else value for name, value in state_dict.items()}
     write(path, {"config": dataclasses.asdict(config), "state_dict": state_dict})
 
 

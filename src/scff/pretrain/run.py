@@ -29,6 +29,7 @@ from scff.checkpoints import sha256
 from scff.pretrain import network
 from scff.pretrain.card import write_card
 from scff.pretrain.config import RecipeConfig
+from scff.pretrain.growth import grow
 from scff.pretrain.pool import Pool
 from scff.pretrain.trainer import StepReport, Trainer
 
@@ -170,7 +171,7 @@ def _prepare(rank: int, world: int, job: Job) -> Trainer:
         trainer.restore(stored)
     elif job.init is not None:
         layout, weights = network.load(job.init)
-        trainer.start_from(network.deepen(layout, weights, recipe.model, recipe.seed))
+        trainer.start_from(grow(layout, weights, recipe.model, recipe.seed))
         if rank == 0:
             _note_origin(job.folder, job.init)
     return trainer
@@ -193,7 +194,7 @@ def _train(trainer: Trainer, job: Job, parent: int) -> None:
     shown: StepReport | None = None
     while trainer.step < last:
         report = trainer.train_step(want_stop=time.monotonic() >= deadline)
-        if os.getppid() != parent:
+        if trainer.world > 1 and os.getppid() != parent:
             # The parent was killed, and with it went the lock: leave the folder to whoever resumes.
             raise SystemExit("the parent process is gone")
         if first:
