@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import warnings
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -31,10 +30,8 @@ from scff.cli_options import (
     TablePath,
     Target,
 )
+from scff.cli_output import describe, plain, plan_facts, print_json, top_columns
 from scff.errors import DataError, SCFFError
-
-if TYPE_CHECKING:
-    from scff.plan import FoldPlan
 
 __all__ = ["app", "main"]
 
@@ -92,19 +89,19 @@ def fit(
         "model": str(output),
         "rows": X.shape[0],
         "columns": X.shape[1],
-        "classes": [_plain(c) for c in clf.classes_],
+        "classes": [plain(c) for c in clf.classes_],
         "backbone": clf.backbone_,
         "checkpoint_sha256": clf.checkpoint_.sha256,
-        "plan": None if clf.plan_ is None else _plan_facts(clf.plan_),
+        "plan": None if clf.plan_ is None else plan_facts(clf.plan_),
         "gate": None if clf.gate_ is None else {"accepted": clf.gate_.accepted, "alpha": clf.gate_.alpha},
         "seconds": clf.seconds_,
     }
     if as_json:
-        return _print_json(facts)
+        return print_json(facts)
     _out.print(f"[bold]{table.name}[/]: {X.shape[0]} rows, {X.shape[1]} columns, {len(clf.classes_)} classes")
     _out.print(f"backbone  {clf.backbone_}")
     if clf.plan_ is not None:
-        _out.print(f"plan      {_describe(clf.plan_)}")
+        _out.print(f"plan      {describe(clf.plan_)}")
     if clf.gate_ is not None:
         _out.print(f"Tail      {clf.gate_.reason}")
     _out.print(f"written   {output} in {sum(clf.seconds_.values()):.1f} s")
@@ -138,7 +135,7 @@ def predict(
     out = pd.concat(scored, ignore_index=True)
     write_table(out, output)
     if as_json:
-        return _print_json({"output": str(output), "rows": len(out), "classes": [_plain(c) for c in clf.classes_]})
+        return print_json({"output": str(output), "rows": len(out), "classes": [plain(c) for c in clf.classes_]})
     _out.print(f"{len(out)} predictions written to {output}")
     return None
 
@@ -164,11 +161,11 @@ def plan(
     if output is not None:
         write_atomically(output, lambda path: path.write_text(compiled.to_json()))
     if as_json:
-        return _print_json(_plan_facts(compiled) | {"top": _top_columns(compiled, top)})
+        return print_json(plan_facts(compiled) | {"top": top_columns(compiled, top)})
     _out.print(f"[bold]{table.name}[/]: {X.shape[0]} rows, {X.shape[1]} columns")
-    _out.print(_describe(compiled))
+    _out.print(describe(compiled))
     grid = RichTable("column", "F", "q", "leaf", box=None, pad_edge=False)
-    for row in _top_columns(compiled, top):
+    for row in top_columns(compiled, top):
         grid.add_row(row["column"], f"{row['f']:.4g}", f"{row['q']:.2g}", row["leaf"])
     _out.print(grid)
     return None
@@ -190,7 +187,7 @@ def demo(backbone: Backbone = "nano", as_json: Json = False) -> None:
         if status is not None:
             status.stop()
     if as_json:
-        return _print_json({"outcomes": [asdict(outcome) for outcome in outcomes]})
+        return print_json({"outcomes": [asdict(outcome) for outcome in outcomes]})
     grid = RichTable(
         "table", "columns", "method", "accuracy", "log-loss", "seconds", "peak memory", title=outcomes[0].backbone
     )
@@ -279,41 +276,6 @@ def _show(status: Status | None, text: str) -> None:
 
 def _wants_bars(as_json: bool) -> int:
     return int(sys.stderr.isatty() and not as_json)
-
-
-def _print_json(facts: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(facts, default=_plain) + "\n")
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else str(value) if not isinstance(value, str | int | float) else value
-
-
-def _describe(plan: FoldPlan) -> str:
-    return repr(plan).removeprefix("FoldPlan(").removesuffix(")")
-
-
-def _plan_facts(plan: FoldPlan) -> dict[str, Any]:
-    return {
-        "columns": plan.n_columns,
-        "discoveries": plan.discoveries,
-        "core": len(plan.core),
-        "linked": len(plan.linked),
-        "tail": len(plan.tail),
-        "unused": len(plan.unused),
-        "core_leaves": [len(leaf) for leaf in plan.core_leaves],
-        "tail_leaves": [len(leaf) for leaf in plan.tail_leaves],
-        "hash": plan.hash,
-    }
-
-
-def _top_columns(plan: FoldPlan, count: int) -> list[dict[str, Any]]:
-    where = {int(c): f"Core {i + 1}" for i, leaf in enumerate(plan.core_leaves) for c in leaf}
-    where |= {int(c): f"Tail {i + 1}" for i, leaf in enumerate(plan.tail_leaves) for c in leaf}
-    ranked = [*plan.core[:count], *plan.tail[: max(0, count - len(plan.core))]]
-    return [
-        {"column": plan.name(c), "f": float(plan.f[c]), "q": float(plan.q[c]), "leaf": where[int(c)]} for c in ranked
-    ]
 
 
 if __name__ == "__main__":

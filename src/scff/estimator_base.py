@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from scff.backbones.base import RowBackbone, RowView
 from scff.caches import CacheMode
@@ -21,10 +22,10 @@ from scff.members import Method
 from scff.memory import parse_bytes
 from scff.plan import FoldPlan, Routing
 from scff.planning import compile_plan
-from scff.tables import Table, as_table
+from scff.tables import Table, as_table, encode_target
 from scff.wide import open_wide
 
-__all__ = ["FoldedEstimator"]
+__all__ = ["FoldedEstimator", "encode_labels"]
 
 
 class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
@@ -131,3 +132,20 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
+
+
+def encode_labels(y: Any, support: Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """Class codes of the support rows, and the classes; refuses what is no target of a classifier."""
+    if y is None:
+        raise DataError("A classifier requires y to be passed, but the target y is None.")
+    try:
+        y = column_or_1d(y, warn=True)
+    except ValueError as error:
+        raise DataError(str(error)) from error
+    if len(y) != support.n_rows:
+        raise DataError(f"X has {support.n_rows} rows but y has {len(y)}; give one label per row.")
+    codes, classes = encode_target(y)
+    check_classification_targets(y)
+    if len(classes) < 2:
+        raise DataError(f"The target has one class ({classes[0]!r}); a classifier needs rows of at least two.")
+    return codes, classes

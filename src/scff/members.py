@@ -14,14 +14,16 @@ from scff.devices import free_bytes, leaves_that_fit
 from scff.engines import Engine, LocalEngine
 from scff.errors import DataError, MemoryBudgetError
 from scff.folding import Compiled, FoldOptions, Native, fold
+from scff.gates import Rehearsed
 from scff.mass_huber import MassHuber
 from scff.memory import format_bytes, keep_within
 from scff.plan import FoldPlan
+from scff.planning import link
 from scff.rehearsal import Rehearsal
 from scff.tail import TailGate, TailRule
 from scff.token_folding import fold_tokens
 
-__all__ = ["ENGINES", "METHODS", "EngineName", "Method", "compile_members"]
+__all__ = ["ENGINES", "METHODS", "EngineName", "Method", "choose_core", "compile_members"]
 
 Method = Literal["scff", "native", "raw-core", "bounded-core", "mass-huber"]
 EngineName = Literal["local", "ray"]
@@ -107,6 +109,35 @@ def compile_members(
                 fold(view, plan, y, store, rule=rule, gate=gate, options=options, engine=where, rehearsal=play)
             )
     return members
+
+
+def choose_core(plan: FoldPlan, rehearsal: Rehearsal, options: FoldOptions) -> tuple[FoldPlan, Rehearsed | None]:
+    """Choose between the paper's Core and the same with the columns linked to it.
+
+    Parameters
+    ----------
+    plan : FoldPlan
+        As the paper routes.
+    rehearsal : Rehearsal
+        The support, and the backbone that is asked.
+    options : FoldOptions
+
+    Returns
+    -------
+    plan : FoldPlan
+        The linked plan where it predicts held-back rows better, otherwise the one given.
+    said : Rehearsed or None
+        What the rehearsal said; None where nothing is linked.
+    """
+    linked = link(plan, rehearsal.support.numeric())
+    if not len(linked.linked):
+        return plan, None
+
+    def compile_half(view: RowView | TokenView, core: FoldPlan, codes: IntArray) -> Compiled:
+        return compile_members([view], core, codes, "bounded-core", None, None, False, options, rehearsal.limit)[0]
+
+    said = rehearsal.choose(plan, linked, compile_half)
+    return linked if said.passed else plan, said
 
 
 def _within(
