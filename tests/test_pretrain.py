@@ -16,6 +16,7 @@ import pytest
 import torch
 import typer
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from typer.testing import CliRunner
 
 import scff
@@ -26,10 +27,10 @@ from scff.pretrain.card import write_card
 from scff.pretrain.cli import app
 from scff.pretrain.config import Mix, ModelConfig, RecipeConfig, Stage
 from scff.pretrain.growth import grow
+from scff.pretrain.measurements import contrast_tasks, factor_tasks
 from scff.pretrain.muon import orthogonalise, split_parameters
 from scff.pretrain.pool import Pool, PoolConfig, draw_pool, widen
 from scff.pretrain.run import Job, run
-from scff.pretrain.synthetic import contrast_tasks
 from scff.pretrain.tables import MAX_CLASSES, UNSEEN, TableBatch, finish, native_view, relabel
 from scff.pretrain.trainer import Trainer
 from scff.pretrain.validation import real_tables, synthetic_tables, validate
@@ -74,7 +75,7 @@ def check_batch(batch: TableBatch) -> None:
         assert set(query.tolist()) <= {UNSEEN, *range(n_classes)}
 
 
-@pytest.mark.parametrize("source", ["easy", "latent", "contrast", "pool"])
+@pytest.mark.parametrize("source", ["easy", "latent", "contrast", "factor", "pool"])
 def test_batches_are_valid(source: str, pool: Pool) -> None:
     stage = Stage("s", 1, 1e-3, 1e-3, Mix(**{source: 1.0}), 1, 40, (16, 40, 96), max_cells=8_000)
     for step in range(20):
@@ -90,6 +91,23 @@ def test_contrasts_are_told_by_columns_together_and_by_none_alone() -> None:
     together = [accuracy(x, y) for x, y in zip(x_BTD, y_BT, strict=True)]
     alone = [max(accuracy(x[:, [j]], y) for j in range(10)) for x, y in zip(x_BTD, y_BT, strict=True)]
     assert np.mean(together) > np.mean(alone) + 0.15
+
+
+def test_factors_are_told_by_columns_together_and_repeats_tell_little_more() -> None:
+    def loss(x: np.ndarray, y: np.ndarray) -> float:
+        model = LogisticRegression(max_iter=2_000).fit(x[:400], y[:400])
+        return log_loss(y[400:], model.predict_proba(x[400:]), labels=model.classes_)
+
+    ratios = []
+    for seed in range(12):
+        batch = finish(*factor_tasks(draw_for(seed), 1, 800, 24), 400, draw_for(seed, 1).generator)
+        assert batch is not None
+        x, y = batch.x_BTD[0].numpy(), batch.y_BT[0].numpy()
+        x, y = x[y >= 0], y[y >= 0]
+        ratios.append((min(loss(x[:, [j]], y) for j in range(24)) / loss(x, y), loss(x[:, :12], y) / loss(x, y)))
+    alone, half = np.median(ratios, axis=0)
+    assert alone > 1.3
+    assert 1.0 < half < alone
 
 
 def test_new_blocks_change_nothing_at_first() -> None:
@@ -274,7 +292,7 @@ import sys
 from pathlib import Path
 from scff.pretrain.config import RecipeConfig
 from scff.pretrain.run import Job, run
-from scff.pretrain.synthetic import contrast_tasks
+from scff.pretrain.measurements import contrast_tasks, factor_tasks
 
 if __name__ == "__main__":
     folder, recipe = Path(sys.argv[1]), sys.argv[2:]

@@ -11,8 +11,10 @@ import numpy as np
 import torch
 
 from scff.pretrain.config import Stage
+from scff.pretrain.draws import Draw
+from scff.pretrain.measurements import contrast_tasks, factor_tasks
 from scff.pretrain.pool import Pool
-from scff.pretrain.synthetic import Draw, contrast_tasks, easy_tasks, latent_tasks
+from scff.pretrain.synthetic import easy_tasks, latent_tasks
 from scff.pretrain.tables import TableBatch, finish
 
 
@@ -83,8 +85,9 @@ def draw_batch(
 def _attempt(stage: Stage, pool: Pool | None, shared: Draw, own: Draw, rank: int, world: int) -> TableBatch | None:
     """Draw once; None when no table is usable."""
     mix = stage.mix
-    family = (easy_tasks, latent_tasks, contrast_tasks, None)[
-        _pick(shared, (mix.easy, mix.latent, mix.contrast, mix.pool))
+    # New families stand at the end: the tables of an old recipe stay what they were.
+    family = (easy_tasks, latent_tasks, contrast_tasks, None, factor_tasks)[
+        _pick(shared, (mix.easy, mix.latent, mix.contrast, mix.pool, mix.factor))
     ]
     n_rows = stage.rows[shared.integer(0, len(stage.rows) - 1)]
     low, high = math.log(stage.min_columns), math.log(stage.max_columns + 1)

@@ -39,8 +39,8 @@ class Mix:
 
     Parameters
     ----------
-    easy, latent, contrast : float
-        The families of :mod:`scff.pretrain.synthetic`.
+    easy, latent, contrast, factor : float
+        The families of :mod:`scff.pretrain.synthetic` and :mod:`scff.pretrain.measurements`.
     pool : float
         Tables of ``tabicl.prior``, see :mod:`scff.pretrain.pool`.
     """
@@ -49,6 +49,7 @@ class Mix:
     latent: float = 0.0
     pool: float = 0.0
     contrast: float = 0.0
+    factor: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -95,18 +96,18 @@ class Stage:
 
 
 def _curriculum() -> tuple[Stage, ...]:
-    """Easy first, then causal and latent tables, then wide, then long, then a quiet end."""
+    """Easy first, then causal tables, then those that look like real ones; wide, then long, then a quiet end."""
     return (
         Stage("easy", 450, 3e-3, 3e-3, Mix(easy=1.0), 1, 6, (96,), 1, warmup=100),
         Stage("narrow", 800, 3e-3, 2e-3, Mix(easy=0.35, pool=0.65), 2, 12, (128,), 1),
-        Stage("medium", 800, 2e-3, 1.5e-3, Mix(easy=0.3, latent=0.35, pool=0.35), 2, 32, (128, 192, 256), 2),
-        Stage("wide", 1200, 1.5e-3, 1e-3, Mix(easy=0.15, latent=0.5, pool=0.35), 3, 128, (128, 192, 256)),
+        Stage("medium", 800, 2e-3, 1.5e-3, Mix(0.2, 0.3, 0.3, contrast=0.1, factor=0.1), 2, 32, (128, 192, 256), 2),
+        Stage("wide", 1200, 1.5e-3, 1e-3, Mix(0.1, 0.35, 0.25, contrast=0.15, factor=0.15), 3, 128, (128, 192, 256)),
         Stage(
             "long",
             600,
             1e-3,
             5e-5,
-            Mix(easy=0.1, latent=0.6, pool=0.3),
+            Mix(easy=0.1, latent=0.35, pool=0.2, contrast=0.1, factor=0.25),
             3,
             128,
             (128, 256, 256, 512, 1024),

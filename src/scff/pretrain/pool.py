@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from scff.pretrain import network
-from scff.pretrain.synthetic import Draw
+from scff.pretrain.draws import Draw
 from scff.pretrain.tables import MAX_CLASSES
 
 logger = logging.getLogger(__name__)

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from scff.pretrain.batches import draw_for
+from scff.pretrain.measurements import contrast_tasks, factor_tasks
 from scff.pretrain.network import baseline, cross_entropy
-from scff.pretrain.synthetic import contrast_tasks, easy_tasks, latent_tasks
+from scff.pretrain.synthetic import easy_tasks, latent_tasks
 from scff.pretrain.tables import TableBatch, finish, native_view
 
 #: Far from every seed a run would use, so that no validation table is ever trained on.
@@ -26,6 +27,7 @@ _SHAPES = (
     (latent_tasks, 3, 256, 120),
     (contrast_tasks, 12, 192, 12),
     (contrast_tasks, 6, 384, 30),
+    (factor_tasks, 8, 384, 30),
 )
 
 
