@@ -3,7 +3,7 @@
 *Contrast* tasks have as many directions as columns, of very uneven variance, and a sharp label along any of them: every
 column resembles every other, each says little alone, and only their differences tell. *Factor* tasks have a few
 factors, the label on weak ones too, and often every measurement several times, not equally well: what tells is to be
-found among what only repeats it.
+found among what only repeats it. In both, columns that say nothing stand between the others.
 """
 
 from __future__ import annotations
@@ -45,7 +45,19 @@ def contrast_tasks(draw: Draw, n_tables: int, n_rows: int, n_columns: int) -> tu
     score = score / score.std((1, 2), keepdim=True) * draw.log_uniform(4.0, 60.0, b, 1, 1)
     logits = class_logits(draw, class_counts(draw, b, MAX_CLASSES))
     y = (score + logits[:, None] + draw.gumbel(b, t, MAX_CLASSES)).argmax(-1)
-    return _measured(draw, x), y
+    return _measured(draw, _silenced(draw, x)), y
+
+
+def _silenced(draw: Draw, x: Tensor) -> Tensor:
+    """Let columns of most tables say nothing: their values are those of other rows, so their shapes stay honest."""
+    b, t, d = x.shape
+    share = draw.uniform(0.0, 0.7, b, 1) * draw.flag(0.65, b, 1)
+    silent = torch.rand(b, d, generator=draw.generator) < share
+    silent[:, draw.integer(0, d - 1)] = False
+    order = torch.rand(b, t, d, generator=draw.generator).argsort(
+        1
+    )  # each column by itself, so that none tells another
+    return torch.where(silent[:, None], x.gather(1, order), x)
 
 
 def _measured(draw: Draw, x: Tensor) -> Tensor:
@@ -106,4 +118,4 @@ def factor_tasks(draw: Draw, n_tables: int, n_rows: int, n_columns: int) -> tupl
         x = x.repeat(1, 1, repeats) + noise * draw.normal(b, t, repeats * n_own)
         mixed = torch.randperm(repeats * n_own, generator=draw.generator)
         x = (x[..., mixed] if bool(draw.flag(0.5, 1)) else x)[..., :d]
-    return _measured(draw, x), y
+    return _measured(draw, _silenced(draw, x)), y
