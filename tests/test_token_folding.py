@@ -140,3 +140,16 @@ def test_a_folded_table_is_wide_only_for_the_tokeniser(path, wide):
     chunked = FoldedClassifier(path, leaf_width=32, cache=False).fit(Xs, ys)
     np.testing.assert_allclose(model.predict_proba(Xq), chunked.predict_proba(Xq), atol=1e-5)
     np.testing.assert_allclose(model.predict_proba(Xq[:5]), model.predict_proba(Xq)[:5], atol=1e-5)
+
+
+@pytest.mark.parametrize("memory_limit", [None, "1GiB"])
+def test_links_are_rehearsed_by_tokens_too(path, memory_limit):
+    rng = np.random.default_rng(5)
+    y = rng.integers(0, 2, 120)
+    X = rng.normal(size=(120, 30)).astype(np.float32)
+    X[:, 20] = X[:, 7]
+    X[:, 7] += 1.5 * y
+    clf = FoldedClassifier(path, leaf_width=8, memory_limit=memory_limit).fit(X, y)
+    assert clf.links_ is not None
+    assert (clf.plan_.routing == "linked") == clf.links_.passed
+    assert clf.predict_proba(X[:5]).shape == (5, 2)

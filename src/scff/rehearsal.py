@@ -87,7 +87,7 @@ class Rehearsal:
             cache=True,
             random_state=self.random_state,
         )[self.member]
-        if self.limit is not None:
+        if self.limit is not None and not isinstance(view, TokenView):
             view.footprint(widest, self.limit)  # shrinks the view's blocks to the budget
         return view, self.support.take(new)
 
