@@ -104,7 +104,7 @@ def compile_members(
             members.append(MassHuber(view, plan, store, options))
         else:
             gate = gates[i] if gates else None
-            play = None if rehearsal is None else replace(rehearsal, member=i, limit=limit)
+            play = None if rehearsal is None else replace(rehearsal, member=i)
             members.append(
                 fold(view, plan, y, store, rule=rule, gate=gate, options=options, engine=where, rehearsal=play)
             )
@@ -129,6 +129,8 @@ def choose_core(plan: FoldPlan, rehearsal: Rehearsal, options: FoldOptions) -> t
     said : Rehearsed or None
         What the rehearsal said; None where nothing is linked.
     """
+    if len(plan.core) >= plan.leaf_width:
+        return plan, None  # no room: a table of text and categories need not be made numbers once more
     linked = link(plan, rehearsal.support.numeric())
     if not len(linked.linked):
         return plan, None

@@ -145,8 +145,8 @@ class Rehearsal:
             It passed where the linked Core is the better one.
         """
         halves = [_spread(half, self.y) for half in alternate_halves(self.y)]
-        classes = np.unique(self.y)
-        if any(len(np.unique(self.y[half])) < len(classes) for half in halves):
+        n_classes = len(np.unique(self.y))
+        if any(len(np.unique(self.y[half])) < n_classes for half in halves):
             return Rehearsed((), 0.0, 0.0, "a class has a single row")
         played: list[tuple[FloatArray, FloatArray]] = []
         for fitted, new in (halves, halves[::-1]):
@@ -154,8 +154,9 @@ class Rehearsal:
             cores = [_known_core(plan, view) for plan in (plain, linked)]
             if not len(cores[0].core):
                 return Rehearsed((), 0.0, 0.0, "the Core is constant on half of the labelled rows")
-            codes_S, codes_Q = (np.searchsorted(classes, self.y[half]) for half in (fitted, new))
-            before, after = (self._losses(compile_half(view, core, codes_S).predict(rows), codes_Q) for core in cores)
+            before, after = (
+                self._losses(compile_half(view, core, self.y[fitted]).predict(rows), self.y[new]) for core in cores
+            )
             played.append((before, after[None]))
             if after.mean() >= before.mean():
                 break

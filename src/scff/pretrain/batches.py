@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from scff.pretrain.config import Stage
-from scff.pretrain.draws import Draw
+from scff.pretrain.draws import Draw, Family
 from scff.pretrain.measurements import contrast_tasks, factor_tasks
 from scff.pretrain.pool import Pool
 from scff.pretrain.synthetic import easy_tasks, latent_tasks
@@ -86,9 +86,8 @@ def _attempt(stage: Stage, pool: Pool | None, shared: Draw, own: Draw, rank: int
     """Draw once; None when no table is usable."""
     mix = stage.mix
     # New families stand at the end: the tables of an old recipe stay what they were.
-    family = (easy_tasks, latent_tasks, contrast_tasks, None, factor_tasks)[
-        _pick(shared, (mix.easy, mix.latent, mix.contrast, mix.pool, mix.factor))
-    ]
+    families: tuple[Family | None, ...] = (easy_tasks, latent_tasks, contrast_tasks, None, factor_tasks)
+    family = families[_pick(shared, (mix.easy, mix.latent, mix.contrast, mix.pool, mix.factor))]
     n_rows = stage.rows[shared.integer(0, len(stage.rows) - 1)]
     low, high = math.log(stage.min_columns), math.log(stage.max_columns + 1)
     n_columns = min(stage.max_columns, int(math.exp(float(shared.uniform(low, high, 1)))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from scff.pretrain.tables import MAX_CLASSES
 
-__all__ = ["Draw", "class_counts", "class_logits", "rows_of"]
+__all__ = ["Draw", "Family", "class_counts", "class_logits", "rows_of", "silent_columns"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,11 @@ class Draw:
         return torch.rand(*shape, generator=self.generator) < probability
 
 
+#: Draws a batch of tables: from a source of randomness and the numbers of tables, rows and columns to raw values x_BTD
+#: and labels y_BT.
+Family = Callable[[Draw, int, int, int], tuple[Tensor, Tensor]]
+
+
 def class_counts(draw: Draw, n_tables: int, max_classes: int) -> Tensor:
     """Two classes in four tables of ten, else anything up to the maximum."""
     many_B = 2 + (torch.rand(n_tables, generator=draw.generator) * (max_classes - 1)).long()
@@ -67,3 +73,10 @@ def class_logits(draw: Draw, n_classes_B: Tensor) -> Tensor:
 def rows_of(table_BKx: Tensor, index_BT: Tensor) -> Tensor:
     """Row ``index_BT[b, t]`` of table ``b``, for every row at once."""
     return table_BKx.gather(1, index_BT[..., None].expand(-1, -1, table_BKx.shape[-1]))
+
+
+def silent_columns(draw: Draw, share_B1: Tensor, n_columns: int) -> Tensor:
+    """Which columns of each table are to say nothing; one column, the same in all tables, always speaks."""
+    silent = torch.rand(len(share_B1), n_columns, generator=draw.generator) < share_B1
+    silent[:, draw.integer(0, n_columns - 1)] = False
+    return silent

@@ -11,52 +11,47 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from scff.pretrain.draws import Draw, class_counts, class_logits, rows_of
+from scff.pretrain.draws import Draw, class_counts, class_logits, rows_of, silent_columns
 from scff.pretrain.tables import MAX_CLASSES
 
 __all__ = ["contrast_tasks", "factor_tasks"]
 
 
 def contrast_tasks(draw: Draw, n_tables: int, n_rows: int, n_columns: int) -> tuple[Tensor, Tensor]:
-    """Draw tables of correlated columns whose label sits in their differences.
-
-    Parameters
-    ----------
-    draw : Draw
-        Source of randomness.
-    n_tables, n_rows, n_columns : int
-        Shape of the batch.
-
-    Returns
-    -------
-    x_BTD, y_BT : Tensor
-        Raw values and labels.
-    """
+    """Draw tables of correlated columns whose label sits in their differences. A `Family`."""
     b, t, d = n_tables, n_rows, n_columns
     scale = torch.arange(1, d + 1).float() ** (-draw.uniform(0.3, 1.8, b, 1))
-    z = draw.normal(b, t, d)
-    z = torch.where(draw.flag(0.3, b, 1, 1), torch.sign(z) * z.abs().pow(1.3), z)
+    z = _causes(draw, b, t, d)
     rotation = torch.linalg.qr(draw.normal(b, d, d))[0]
     x = (z * scale[:, None]) @ rotation
-    # From a label that follows the variance to one that ignores it; now and then it is bent.
-    weight = draw.normal(b, d, MAX_CLASSES) * (scale ** draw.uniform(0.0, 1.2, b, 1))[..., None]
-    bend = 0.4 * draw.normal(b, 1, d) * draw.flag(0.25, b, 1, 1)
-    score = (z + bend * (z.square() - 1)) @ weight
-    score = score / score.std((1, 2), keepdim=True) * draw.log_uniform(4.0, 60.0, b, 1, 1)
+    score = _score(draw, z, scale, 1.2, (4.0, 60.0))
     logits = class_logits(draw, class_counts(draw, b, MAX_CLASSES))
     y = (score + logits[:, None] + draw.gumbel(b, t, MAX_CLASSES)).argmax(-1)
     return _measured(draw, _silenced(draw, x)), y
+
+
+def _causes(draw: Draw, b: int, t: int, n: int) -> Tensor:
+    """What lies behind the columns: normal, in some tables with heavier tails."""
+    z = draw.normal(b, t, n)
+    return torch.where(draw.flag(0.3, b, 1, 1), torch.sign(z) * z.abs().pow(1.3), z)
+
+
+def _score(draw: Draw, z: Tensor, scale: Tensor, follow: float, sharp: tuple[float, float]) -> Tensor:
+    """Class scores: from a label that follows the variance to one that ignores it; now and then it is bent."""
+    b, _, n = z.shape
+    weight = draw.normal(b, n, MAX_CLASSES) * (scale ** draw.uniform(0.0, follow, b, 1))[..., None]
+    bend = 0.4 * draw.normal(b, 1, n) * draw.flag(0.25, b, 1, 1)
+    score = (z + bend * (z.square() - 1)) @ weight
+    return score / score.std((1, 2), keepdim=True) * draw.log_uniform(*sharp, b, 1, 1)
 
 
 def _silenced(draw: Draw, x: Tensor) -> Tensor:
     """Let columns of most tables say nothing: their values are those of other rows, so their shapes stay honest."""
     b, t, d = x.shape
     share = draw.uniform(0.0, 0.7, b, 1) * draw.flag(0.65, b, 1)
-    silent = torch.rand(b, d, generator=draw.generator) < share
-    silent[:, draw.integer(0, d - 1)] = False
-    order = torch.rand(b, t, d, generator=draw.generator).argsort(
-        1
-    )  # each column by itself, so that none tells another
+    silent = silent_columns(draw, share, d)
+    # Each column is shuffled by itself, so that none tells another.
+    order = torch.rand(b, t, d, generator=draw.generator).argsort(1)
     return torch.where(silent[:, None], x.gather(1, order), x)
 
 
@@ -70,20 +65,7 @@ def _measured(draw: Draw, x: Tensor) -> Tensor:
 
 
 def factor_tasks(draw: Draw, n_tables: int, n_rows: int, n_columns: int) -> tuple[Tensor, Tensor]:
-    """Draw tables of measurements that share a few factors, whose label follows weak factors as well as strong ones.
-
-    Parameters
-    ----------
-    draw : Draw
-        Source of randomness.
-    n_tables, n_rows, n_columns : int
-        Shape of the batch.
-
-    Returns
-    -------
-    x_BTD, y_BT : Tensor
-        Raw values and labels.
-    """
+    """Draw tables of measurements that share a few factors; the label follows weak ones too. A `Family`."""
     b, t, d = n_tables, n_rows, n_columns
     rank = draw.integer(2, 14)
     scale = torch.arange(1, rank + 1).float() ** (-draw.uniform(0.2, 1.3, b, 1))
@@ -91,12 +73,8 @@ def factor_tasks(draw: Draw, n_tables: int, n_rows: int, n_columns: int) -> tupl
     logits = class_logits(draw, n_classes)
 
     # The label follows the factors ...
-    z_free = draw.normal(b, t, rank)
-    z_free = torch.where(draw.flag(0.3, b, 1, 1), torch.sign(z_free) * z_free.abs().pow(1.3), z_free)
-    weight = draw.normal(b, rank, MAX_CLASSES) * (scale ** draw.uniform(0.0, 1.0, b, 1))[..., None]
-    bend = 0.4 * draw.normal(b, 1, rank) * draw.flag(0.25, b, 1, 1)
-    score = (z_free + bend * (z_free.square() - 1)) @ weight
-    score = score / score.std((1, 2), keepdim=True) * draw.log_uniform(3.0, 50.0, b, 1, 1)
+    z_free = _causes(draw, b, t, rank)
+    score = _score(draw, z_free, scale, 1.0, (3.0, 50.0))
     y_free = (score + logits[:, None] + draw.gumbel(b, t, MAX_CLASSES)).argmax(-1)
     # ... or they follow it: every class has its own place and its own spread.
     y_first = (logits[:, None] + draw.gumbel(b, t, MAX_CLASSES)).argmax(-1)

@@ -13,27 +13,14 @@ import math
 import torch
 from torch import Tensor
 
-from scff.pretrain.draws import Draw, class_counts, class_logits, rows_of
+from scff.pretrain.draws import Draw, class_counts, class_logits, rows_of, silent_columns
 from scff.pretrain.tables import MAX_CLASSES
 
 __all__ = ["easy_tasks", "latent_tasks"]
 
 
 def easy_tasks(draw: Draw, n_tables: int, n_rows: int, n_columns: int) -> tuple[Tensor, Tensor]:
-    """Draw tables whose labels follow a simple rule of their columns.
-
-    Parameters
-    ----------
-    draw : Draw
-        Source of randomness.
-    n_tables, n_rows, n_columns : int
-        Shape of the batch.
-
-    Returns
-    -------
-    x_BTD, y_BT : Tensor
-        Raw values and labels.
-    """
+    """Draw tables whose labels follow a simple rule of their columns. A `Family`."""
     b, t, d, k = n_tables, n_rows, n_columns, MAX_CLASSES
     x = draw.normal(b, t, d)
     mixed = x @ (torch.eye(d) + 0.5 * draw.normal(b, d, d) / math.sqrt(d))
@@ -151,20 +138,7 @@ def _marginals(draw: Draw, x: Tensor) -> Tensor:
 
 
 def latent_tasks(draw: Draw, n_tables: int, n_rows: int, n_columns: int) -> tuple[Tensor, Tensor]:
-    """Draw wide tables with few degrees of freedom.
-
-    Parameters
-    ----------
-    draw : Draw
-        Source of randomness.
-    n_tables, n_rows, n_columns : int
-        Shape of the batch.
-
-    Returns
-    -------
-    x_BTD, y_BT : Tensor
-        Raw values and labels.
-    """
+    """Draw wide tables with few degrees of freedom. A `Family`."""
     b, t, d = n_tables, n_rows, n_columns
     rank = draw.integer(3, 24)
     z, y = _latents(draw, b, t, rank)
@@ -180,8 +154,7 @@ def latent_tasks(draw: Draw, n_tables: int, n_rows: int, n_columns: int) -> tupl
     x = x + draw.normal(b, t, d) * draw.log_uniform(0.01, 1.0, b, 1, 1) * draw.log_uniform(0.3, 2.0, b, 1, d)
     # Columns that say nothing: their values belong to other rows, so their marginals stay honest.
     share = draw.uniform(0.0, 1.0, b, 1) ** 2 * draw.flag(0.5, b, 1)
-    silent = torch.rand(b, d, generator=draw.generator) < share
-    silent[:, draw.integer(0, d - 1)] = False
+    silent = silent_columns(draw, share, d)
     shuffled = x[:, torch.randperm(t, generator=draw.generator)]
     x = _marginals(draw, torch.where(silent[:, None], shuffled, x))
     # Wrong labels, drawn from the labels themselves so that class weights stay.
