@@ -26,7 +26,7 @@ from scff.pretrain.batches import draw_batch, draw_for
 from scff.pretrain.card import write_card
 from scff.pretrain.cli import app
 from scff.pretrain.config import Mix, ModelConfig, RecipeConfig, Stage
-from scff.pretrain.growth import grow
+from scff.pretrain.growth import grow, restack
 from scff.pretrain.measurements import contrast_tasks, factor_tasks
 from scff.pretrain.muon import orthogonalise, split_parameters
 from scff.pretrain.pool import Pool, PoolConfig, draw_pool, widen
@@ -140,6 +140,51 @@ def test_new_class_tokens_are_not_heard_at_first() -> None:
     after = validate(network.build(wider, 0), grow(layout, weights, wider, 1), 0.9)
     assert after.total < before.total + 0.1
     assert after.accuracy > before.accuracy - 0.03
+
+
+def test_restacked_blocks_stand_where_the_order_says() -> None:
+    two = dataclasses.replace(TOY_MODEL, icl_num_blocks=2)
+    trained = network.build(two, 1)
+    weights = restack(trained.state_dict(), (0, 1, 0))
+    deeper = network.build(dataclasses.replace(two, icl_num_blocks=3), 2)
+    deeper.load_state_dict(weights)
+    stack = trained.get_submodule("icl_predictor.tf_icl.blocks")
+    assert isinstance(stack, torch.nn.ModuleList)
+    stack.append(stack[0])
+    x, y = torch.randn(2, 20, 5, generator=torch.Generator().manual_seed(0)), torch.arange(12).repeat(2, 1) % 3
+    with torch.no_grad():
+        assert torch.equal(trained(x, y.float()), deeper(x, y.float()))
+    # Copies, not the same memory: they are to go different ways.
+    first, last = (weights[f"icl_predictor.tf_icl.blocks.{i}.linear1.weight"] for i in (0, 2))
+    assert first.data_ptr() != last.data_ptr()
+    with pytest.raises(ValueError, match="3 context blocks, and block 3"):
+        restack(weights, (0, 3))
+
+
+def test_a_run_begins_with_the_blocks_of_its_recipe(tmp_path: Path) -> None:
+    two = dataclasses.replace(TOY_MODEL, icl_num_blocks=2)
+    trained = network.build(two, 1).state_dict()
+    network.save(tmp_path / "two.ckpt", two, trained)
+    recipe = dataclasses.replace(toy_recipe(2), model=two, context_blocks=(1, 1))
+    run(Job(tmp_path / "run", recipe, init=tmp_path / "two.ckpt", steps=0), processes=1)
+    began = torch.load(tmp_path / "run" / "state.pt", weights_only=True)
+    assert RecipeConfig.from_dict(began["recipe"]) == recipe
+    for place in (0, 1):
+        name = f"icl_predictor.tf_icl.blocks.{place}.linear1.weight"
+        assert torch.equal(began["model"][name], trained["icl_predictor.tf_icl.blocks.1.linear1.weight"])
+
+
+def test_a_stage_for_the_context_leaves_the_encoder_alone() -> None:
+    recipe = toy_recipe(6)
+    first, second = recipe.stages
+    trainer = Trainer(dataclasses.replace(recipe, stages=(first, dataclasses.replace(second, context_only=True))), None)
+    for _ in range(first.steps):
+        trainer.train_step()
+    before = {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
+    for _ in range(second.steps):
+        trainer.train_step()
+    changed = {name for name, p in trainer.model.named_parameters() if not torch.equal(p, before[name])}
+    assert changed == {name for name in before if name.startswith("icl_predictor.")}
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,9 @@ class Stage:
         Bound on the tables of one batch.
     warmup : int
         Steps over which the learning rate rises from zero at the start of the stage.
+    context_only : bool
+        Leave the feature encoder as it is and train the context alone: a step costs little more than half, for when
+        the row representations hold more than the context reads from them.
     """
 
     name: str
@@ -93,6 +96,7 @@ class Stage:
     max_cells: int = 32_000
     max_tables: int = 32
     warmup: int = 0
+    context_only: bool = False
 
 
 def _curriculum() -> tuple[Stage, ...]:
@@ -139,6 +143,9 @@ class RecipeConfig:
         trained as they will be used.
     validate_every : int
         Steps between validations.
+    context_blocks : tuple of int
+        For runs that begin from a checkpoint: which of its context blocks stands where, see
+        :func:`scff.pretrain.growth.restack`. Empty leaves them as they are.
     """
 
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -149,6 +156,7 @@ class RecipeConfig:
     weight_decay: float = 0.01
     temperature: float = 0.9
     validate_every: int = 100
+    context_blocks: tuple[int, ...] = ()
 
     @property
     def total_steps(self) -> int:
@@ -206,6 +214,7 @@ class RecipeConfig:
         plain = dict(plain)
         if "model" in plain:
             plain["model"] = ModelConfig(**plain["model"])
+        plain["context_blocks"] = tuple(plain.get("context_blocks", ()))
         if "stages" in plain:
             plain["stages"] = tuple(
                 Stage(**{**stage, "mix": Mix(**stage["mix"]), "rows": tuple(stage.get("rows", (128, 256)))})

@@ -1,7 +1,8 @@
 """Growing a trained network: more blocks, groups of columns, more class tokens.
 
 What was learned is kept: new parts are silent at first, and training teaches them to speak. So a small network can be
-trained quickly, and a larger one from where it stopped.
+trained quickly, and a larger one from where it stopped. A block that stays silent can be replaced by a copy of one that
+speaks.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from torch import Tensor
 from scff.pretrain.config import ModelConfig
 from scff.pretrain.network import build
 
-__all__ = ["grow"]
+__all__ = ["grow", "restack"]
 
 #: Parts of the context that add to the row representation (the class tokens side by side), scale it, or read it.
 _ADDS_TO_ROWS = ("out_proj.", "linear2.", "y_encoder.")
@@ -57,6 +58,42 @@ def grow(layout: ModelConfig, weights: dict[str, Tensor], larger: ModelConfig, s
         alone[:, :1] = weights["col_embedder.in_linear.weight"]
         weights = {**weights, "col_embedder.in_linear.weight": alone}
     return _widen(weights, fresh)
+
+
+def restack(weights: dict[str, Tensor], order: tuple[int, ...]) -> dict[str, Tensor]:
+    """Set the context blocks of trained weights in another order, some more than once, some not at all.
+
+    Deep in a network what passes through is large beside what a silent block learns to add: it may stay without effect.
+    A copy of a block that has an effect is heard from the first step, and hardly disturbs.
+
+    Parameters
+    ----------
+    weights : dict
+        What was trained.
+    order : tuple of int
+        For each place the block that is to stand there; empty changes nothing.
+
+    Returns
+    -------
+    dict
+        Weights of a network of ``len(order)`` context blocks.
+    """
+    if not order:
+        return weights
+    stack = "icl_predictor.tf_icl.blocks."
+    blocks: dict[int, dict[str, Tensor]] = {}
+    for name in (name for name in weights if name.startswith(stack)):
+        block, part = name.removeprefix(stack).split(".", 1)
+        blocks.setdefault(int(block), {})[part] = weights[name]
+    if not set(order) <= set(blocks):
+        raise ValueError(f"the checkpoint has {len(blocks)} context blocks, and block {max(order)} is asked for")
+    rest = {name: value for name, value in weights.items() if not name.startswith(stack)}
+    places = {
+        f"{stack}{place}.{part}": value.clone()
+        for place, block in enumerate(order)
+        for part, value in blocks[block].items()
+    }
+    return {**rest, **places}
 
 
 def _deepen(layout: ModelConfig, weights: dict[str, Tensor], deeper: ModelConfig, seed: int) -> dict[str, Tensor]:

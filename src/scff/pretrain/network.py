@@ -96,6 +96,20 @@ def write(path: Path, content: dict[str, Any]) -> None:
     write_atomically(path, fill)
 
 
+def train_encoder(model: nn.Module, trained: bool) -> None:
+    """Let gradients into the feature encoder (columns and rows), or keep them out.
+
+    Parameters
+    ----------
+    model : Module
+        A TabICL network.
+    trained : bool
+        False leaves the encoder as it is: optimisers pass over parameters without a gradient.
+    """
+    for part in ("col_embedder", "row_interactor"):
+        model.get_submodule(part).requires_grad_(trained)
+
+
 def query_logits(model: nn.Module, batch: TableBatch) -> Tensor:
     """Run the network and silence the classes a table does not have.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import fcntl
 import json
 import logging
@@ -29,7 +30,7 @@ from scff.checkpoints import sha256
 from scff.pretrain import network
 from scff.pretrain.card import write_card
 from scff.pretrain.config import RecipeConfig
-from scff.pretrain.growth import grow
+from scff.pretrain.growth import grow, restack
 from scff.pretrain.pool import Pool
 from scff.pretrain.trainer import StepReport, Trainer
 
@@ -171,6 +172,9 @@ def _prepare(rank: int, world: int, job: Job) -> Trainer:
         trainer.restore(stored)
     elif job.init is not None:
         layout, weights = network.load(job.init)
+        if recipe.context_blocks:
+            layout = dataclasses.replace(layout, icl_num_blocks=len(recipe.context_blocks))
+            weights = restack(weights, recipe.context_blocks)
         trainer.start_from(grow(layout, weights, recipe.model, recipe.seed))
         if rank == 0:
             _note_origin(job.folder, job.init)

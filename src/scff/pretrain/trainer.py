@@ -130,6 +130,7 @@ class Trainer:
         began = time.process_time()
         stage, stage_step = self.recipe.stage_at(self.step)
         lr = learning_rate(stage, stage_step)
+        network.train_encoder(self.model, not stage.context_only)
         batches = [
             draw_batch(stage, self.pool, (self.recipe.seed, self.step, i), self.rank, self.world)
             for i in range(stage.micro_batches)
@@ -166,13 +167,14 @@ class Trainer:
 
     def _average(self, notes: list[float]) -> list[float]:
         """Average gradients over the processes, and sum some numbers on the way: one message a step."""
-        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
+        trained = [p for p in self.parameters if p.requires_grad]
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in trained]
         flat = torch.cat([*(g.flatten() for g in gradients), torch.tensor(notes)])
         if self.world > 1:
             dist.all_reduce(flat)
         gradient, summed = flat[: -len(notes)] / self.world, flat[-len(notes) :]
         offset = 0
-        for p in self.parameters:
+        for p in trained:
             p.grad = gradient[offset : offset + p.numel()].view_as(p)
             offset += p.numel()
         return [float(value) for value in summed]
