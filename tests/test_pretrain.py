@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 import scff
 from scff.checkpoints import sha256
-from scff.pretrain import network
+from scff.pretrain import network, tutor
 from scff.pretrain.batches import draw_batch, draw_for
 from scff.pretrain.card import write_card
 from scff.pretrain.cli import app
@@ -185,6 +185,58 @@ def test_a_stage_for_the_context_leaves_the_encoder_alone() -> None:
         trainer.train_step()
     changed = {name for name, p in trainer.model.named_parameters() if not torch.equal(p, before[name])}
     assert changed == {name for name in before if name.startswith("icl_predictor.")}
+
+
+def linear_tables(n_classes: int = 2) -> TableBatch:
+    generator = torch.Generator().manual_seed(n_classes)
+    x = torch.randn(3, 90, 4, generator=generator)
+    return TableBatch(x, (x[..., :n_classes]).argmax(-1), 60)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_tutor_answers_from_the_support(n_classes: int) -> None:
+    batch = linear_tables(n_classes)
+    lesson = tutor.teach(batch)
+    assert lesson.p_BQK.shape == (3, 30, MAX_CLASSES)
+    torch.testing.assert_close(lesson.p_BQK.sum(-1), torch.ones(3, 30))
+    assert lesson.p_BQK[..., n_classes:].abs().max() == 0
+    assert (lesson.p_BQK.argmax(-1) == batch.y_query_BQ).float().mean() > 0.9
+    told = lesson.p_BQK.gather(2, batch.y_query_BQ[..., None])[..., 0]
+    torch.testing.assert_close(lesson.loss_B, -told.log().mean(1))
+    # Query labels choose between penalties; the answers themselves follow from the support.
+    hidden = batch.y_BT.clone()
+    hidden[:, batch.n_support + 5 :] = UNSEEN
+    assert torch.isfinite(tutor.teach(dataclasses.replace(batch, y_BT=hidden)).loss_B).all()
+
+
+def test_tutor_is_heard_where_it_is_ahead_and_nowhere_else() -> None:
+    batch = linear_tables()
+    lesson = tutor.teach(batch)
+    sure = 20.0 * torch.nn.functional.one_hot(batch.y_query_BQ, MAX_CLASSES).float()
+    unsure = torch.zeros(30, MAX_CLASSES)
+    logits = torch.stack([sure[0], unsure, sure[2]]).requires_grad_()
+    tutor.lag(logits, batch, lesson).backward()
+    assert logits.grad is not None
+    assert logits.grad[[0, 2]].abs().max() == 0
+    # Following the gradient leads to the tutor's own answers.
+    step = -logits.grad[1]
+    assert (step.argmax(-1) == lesson.p_BQK[1].argmax(-1)).all()
+    with torch.no_grad():
+        assert float(tutor.lag(lesson.p_BQK.clamp_min(1e-12).log(), batch, lesson)) < 1e-6
+
+
+def test_a_tutored_stage_is_another_lesson() -> None:
+    recipe = toy_recipe(2)
+    first, second = recipe.stages
+    plain, tutored, again = (
+        Trainer(dataclasses.replace(recipe, stages=(dataclasses.replace(first, tutor=weight), second)), None)
+        for weight in (0.0, 3.0, 3.0)
+    )
+    for trainer in (plain, tutored, again):
+        trainer.train_step()
+    name = "icl_predictor.decoder.0.weight"
+    assert not torch.equal(plain.model.state_dict()[name], tutored.model.state_dict()[name])
+    assert torch.equal(again.model.state_dict()[name], tutored.model.state_dict()[name])
 
 
 @pytest.mark.parametrize(

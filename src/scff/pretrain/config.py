@@ -82,6 +82,9 @@ class Stage:
     context_only : bool
         Leave the feature encoder as it is and train the context alone: a step costs little more than half, for when
         the row representations hold more than the context reads from them.
+    tutor : float
+        Weight of the divergence from logistic regression on tables where that is better, see
+        :mod:`scff.pretrain.tutor`. Zero does without.
     """
 
     name: str
@@ -97,10 +100,11 @@ class Stage:
     max_tables: int = 32
     warmup: int = 0
     context_only: bool = False
+    tutor: float = 0.0
 
 
 def _curriculum() -> tuple[Stage, ...]:
-    """Easy first, then causal tables, then those that look like real ones; wide, then long, then a quiet end."""
+    """Easy first, then causal tables, then those that look like real ones; wide, then long, then with a tutor."""
     return (
         Stage("easy", 450, 3e-3, 3e-3, Mix(easy=1.0), 1, 6, (96,), 1, warmup=100),
         Stage("narrow", 800, 3e-3, 2e-3, Mix(easy=0.35, pool=0.65), 2, 12, (128,), 1),
@@ -116,6 +120,20 @@ def _curriculum() -> tuple[Stage, ...]:
             128,
             (128, 256, 256, 512, 1024),
             4,
+        ),
+        Stage(
+            "tutored",
+            600,
+            1.4e-3,
+            1e-5,
+            Mix(easy=0.05, latent=0.2, contrast=0.3, factor=0.45),
+            8,
+            64,
+            (192, 256, 384, 512, 512),
+            5,
+            warmup=10,
+            context_only=True,
+            tutor=6.0,
         ),
     )
 

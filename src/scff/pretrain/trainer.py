@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.utils.clip_grad import clip_grad_norm_
 
-from scff.pretrain import network
+from scff.pretrain import network, tutor
 from scff.pretrain.batches import draw_batch
 from scff.pretrain.config import RecipeConfig, Stage
 from scff.pretrain.muon import Muon, split_parameters
@@ -137,7 +137,7 @@ class Trainer:
         ]
         # A batch of 32 narrow tables tells more than one of 2 wide ones, but not 16 times more.
         weights = [math.sqrt(batch.n_tables) for batch in batches]
-        losses = [self._accumulate(batch, w / sum(weights)) for batch, w in zip(batches, weights, strict=True)]
+        losses = [self._accumulate(batch, w / sum(weights), stage) for batch, w in zip(batches, weights, strict=True)]
         loss = sum(losses) / len(losses)
         prior = sum(network.baseline(batch) for batch in batches) / len(batches)
 
@@ -159,10 +159,12 @@ class Trainer:
         self.cpu_seconds += cpu_seconds
         return StepReport(loss, prior, stop > 0)
 
-    def _accumulate(self, batch: TableBatch, weight: float) -> float:
+    def _accumulate(self, batch: TableBatch, weight: float, stage: Stage) -> float:
         logits = network.query_logits(self.model, batch) / self.recipe.temperature
-        loss = network.cross_entropy(logits, batch)
-        (weight * loss).backward()  # type: ignore[no-untyped-call]
+        loss = aim = network.cross_entropy(logits, batch)
+        if stage.tutor:
+            aim = aim + stage.tutor * tutor.lag(logits, batch, tutor.teach(batch))
+        (weight * aim).backward()  # type: ignore[no-untyped-call]
         return float(loss.detach())
 
     def _average(self, notes: list[float]) -> list[float]:
