@@ -6,7 +6,8 @@ and accuracy as the support grows. Medians over seeds of stratified 50/50 splits
     python benchmarks/nano_quality.py                      # the first part
     python benchmarks/nano_quality.py --data FOLDER        # all; FOLDER holds one parquet file a table and index.csv
 
-Results are kept in a JSON lines file under the hash of the checkpoint, so an interrupted run goes on.
+Results are kept in ``results/nano_quality.jsonl`` under the hash of the checkpoint, so an interrupted run goes on, and
+processes with different ``--tables`` can share the work; a last run of everything prints the whole.
 """
 
 from __future__ import annotations
@@ -68,10 +69,10 @@ def tuned_regression() -> Any:
 
 
 class Results:
-    """Figures by (table, seed, method), kept on disk."""
+    """Figures by (table, seed, method, bound on the query rows), kept on disk."""
 
-    def __init__(self, path: Path, checkpoint: Path, backbone: str) -> None:
-        self.path, self.backbone = path, backbone
+    def __init__(self, path: Path, checkpoint: Path, backbone: str, max_query: int) -> None:
+        self.path, self.backbone, self.max_query = path, backbone, max_query
         self.digest = hashlib.sha256(checkpoint.read_bytes()).hexdigest()[:12]
         lines = path.read_text().splitlines() if path.exists() else []
         records = [json.loads(line) for line in lines]
@@ -80,7 +81,7 @@ class Results:
     def get(self, table: str, seed: int, method: str, data: Callable[[], Split]) -> tuple[float, float]:
         """Return accuracy in percent and log-loss."""
         regression = method.startswith("logistic")
-        key = ("any" if regression else self.digest, table, seed, method)
+        key = ("any" if regression else self.digest, table, seed, method, self.max_query)
         if key not in self.known:
             x_s, y_s, x_q, y_q = data()
             began = time.process_time()
@@ -203,12 +204,12 @@ def main() -> None:
     parser.add_argument("--max-query", type=int, default=500, help="query rows of a wide table")
     parser.add_argument("--tables", nargs="*", help="only these wide tables")
     parser.add_argument("--parts", nargs="*", default=["small", "wide", "rows"])
-    parser.add_argument("--results", type=Path, default=Path("nano_quality.jsonl"))
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results" / "nano_quality.jsonl")
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
     embedded = Path(scff.__file__).parent / "weights" / "nano.ckpt"
     checkpoint = args.checkpoint or embedded
-    results = Results(args.results, checkpoint, str(args.checkpoint) if args.checkpoint else "nano")
+    results = Results(args.results, checkpoint, str(args.checkpoint) if args.checkpoint else "nano", args.max_query)
     print(f"checkpoint {checkpoint.name} {results.digest}, {args.seeds} seeds")
     if "small" in args.parts:
         small_tables(results, args.seeds)
