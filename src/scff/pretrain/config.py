@@ -129,8 +129,10 @@ def _curriculum() -> tuple[Stage, ...]:
             Mix(easy=0.05, latent=0.2, contrast=0.3, factor=0.45),
             8,
             64,
-            (192, 256, 384, 512, 512),
+            # Long tables too: a context tutored on at most 512 rows gains little from 2,048.
+            (192, 256, 384, 512, 512, 1024, 2048),
             5,
+            64_000,
             warmup=10,
             context_only=True,
             tutor=6.0,
