@@ -174,6 +174,34 @@ def test_a_run_begins_with_the_blocks_of_its_recipe(tmp_path: Path) -> None:
         assert torch.equal(began["model"][name], trained["icl_predictor.tf_icl.blocks.1.linear1.weight"])
 
 
+def context_blocks(weights: dict[str, torch.Tensor], *places: int) -> list[dict[str, torch.Tensor]]:
+    prefixes = [f"icl_predictor.tf_icl.blocks.{place}." for place in places]
+    return [{name.removeprefix(p): value for name, value in weights.items() if name.startswith(p)} for p in prefixes]
+
+
+def test_tied_blocks_stay_alike_and_are_stored_once(tmp_path: Path) -> None:
+    two = dataclasses.replace(TOY_MODEL, icl_num_blocks=2)
+    trained = network.build(two, 1).state_dict()
+    network.save(tmp_path / "two.ckpt", two, trained)
+    three = dataclasses.replace(two, icl_num_blocks=3)
+    sizes = {}
+    for tied in (True, False):
+        recipe = dataclasses.replace(toy_recipe(6), model=three, context_blocks=(0, 1, 1), tied=tied)
+        folder = tmp_path / f"tied-{tied}"
+        # Broken off and resumed: copies are still alike then.
+        run(Job(folder, recipe, init=tmp_path / "two.ckpt", steps=3), processes=1)
+        run(Job(folder), processes=1)
+        layout, weights = network.load(folder / "nano.ckpt")
+        assert layout == three
+        first, second, third = context_blocks(weights, 0, 1, 2)
+        assert all(torch.equal(second[part], third[part]) for part in second) == tied
+        assert not torch.equal(first["linear1.weight"], second["linear1.weight"])
+        assert not torch.equal(second["linear1.weight"], context_blocks(trained, 1)[0]["linear1.weight"])
+        sizes[tied] = (folder / "nano.ckpt").stat().st_size
+    n_bytes = sum(value.nbytes for value in context_blocks(trained, 1)[0].values())
+    assert sizes[True] <= sizes[False] - n_bytes
+
+
 def test_a_stage_for_the_context_leaves_the_encoder_alone() -> None:
     recipe = toy_recipe(6)
     first, second = recipe.stages

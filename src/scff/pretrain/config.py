@@ -166,6 +166,9 @@ class RecipeConfig:
     context_blocks : tuple of int
         For runs that begin from a checkpoint: which of its context blocks stands where, see
         :func:`scff.pretrain.growth.restack`. Empty leaves them as they are.
+    tied : bool
+        A context block that stands in several places stays one: its copies learn the same, and a checkpoint stores it
+        once. The context runs deeper for the same size.
     """
 
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -177,6 +180,7 @@ class RecipeConfig:
     temperature: float = 0.9
     validate_every: int = 100
     context_blocks: tuple[int, ...] = ()
+    tied: bool = False
 
     @property
     def total_steps(self) -> int:

@@ -15,7 +15,10 @@ from torch import Tensor
 from scff.pretrain.config import ModelConfig
 from scff.pretrain.network import build
 
-__all__ = ["grow", "restack"]
+__all__ = ["CONTEXT", "grow", "restack"]
+
+#: Where the context blocks are in a TabICL network.
+CONTEXT = "icl_predictor.tf_icl.blocks."
 
 #: Parts of the context that add to the row representation (the class tokens side by side), scale it, or read it.
 _ADDS_TO_ROWS = ("out_proj.", "linear2.", "y_encoder.")
@@ -80,16 +83,15 @@ def restack(weights: dict[str, Tensor], order: tuple[int, ...]) -> dict[str, Ten
     """
     if not order:
         return weights
-    stack = "icl_predictor.tf_icl.blocks."
     blocks: dict[int, dict[str, Tensor]] = {}
-    for name in (name for name in weights if name.startswith(stack)):
-        block, part = name.removeprefix(stack).split(".", 1)
+    for name in (name for name in weights if name.startswith(CONTEXT)):
+        block, part = name.removeprefix(CONTEXT).split(".", 1)
         blocks.setdefault(int(block), {})[part] = weights[name]
     if not set(order) <= set(blocks):
         raise ValueError(f"the checkpoint has {len(blocks)} context blocks, and block {max(order)} is asked for")
-    rest = {name: value for name, value in weights.items() if not name.startswith(stack)}
+    rest = {name: value for name, value in weights.items() if not name.startswith(CONTEXT)}
     places = {
-        f"{stack}{place}.{part}": value.clone()
+        f"{CONTEXT}{place}.{part}": value.clone()
         for place, block in enumerate(order)
         for part, value in blocks[block].items()
     }
@@ -98,7 +100,7 @@ def restack(weights: dict[str, Tensor], order: tuple[int, ...]) -> dict[str, Ten
 
 def _deepen(layout: ModelConfig, weights: dict[str, Tensor], deeper: ModelConfig, seed: int) -> dict[str, Tensor]:
     """Put new blocks before the last one of their stack; they add zero to what passes through them."""
-    stacks = {"row_num_blocks": "row_interactor.tf_row.blocks.", "icl_num_blocks": "icl_predictor.tf_icl.blocks."}
+    stacks = {"row_num_blocks": "row_interactor.tf_row.blocks.", "icl_num_blocks": CONTEXT}
     depths = {stack: (getattr(layout, key), getattr(deeper, key)) for key, stack in stacks.items()}
     grown: dict[str, Tensor] = {}
     for name, value in build(deeper, seed).state_dict().items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,17 @@ def save(path: Path, config: ModelConfig, state_dict: dict[str, Tensor], half: b
     """
     if half:
         state_dict = {name: value.half() if value.ndim > 1 else value for name, value in state_dict.items()}
+    # What stands in several places is stored once: torch keeps one storage for one tensor.
+    stored: dict[bytes, Tensor] = {}
+    state_dict = {name: stored.setdefault(_fingerprint(value), value) for name, value in state_dict.items()}
     write(path, {"config": dataclasses.asdict(config), "state_dict": state_dict})
+
+
+def _fingerprint(value: Tensor) -> bytes:
+    """Type, shape and content of a tensor in a few bytes."""
+    value = value.detach().cpu().contiguous()
+    header = f"{value.dtype} {tuple(value.shape)} ".encode()
+    return hashlib.sha256(header + value.view(-1).view(torch.uint8).numpy().tobytes()).digest()
 
 
 def write(path: Path, content: dict[str, Any]) -> None:

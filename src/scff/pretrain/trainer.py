@@ -17,6 +17,7 @@ from torch.nn.utils.clip_grad import clip_grad_norm_
 from scff.pretrain import network, tutor
 from scff.pretrain.batches import draw_batch
 from scff.pretrain.config import RecipeConfig, Stage
+from scff.pretrain.growth import CONTEXT
 from scff.pretrain.muon import Muon, split_parameters
 from scff.pretrain.pool import Pool
 from scff.pretrain.tables import TableBatch
@@ -71,6 +72,17 @@ def learning_rate(stage: Stage, step: int) -> float:
     return lr * min(1.0, (step + 1) / stage.warmup) if stage.warmup else lr
 
 
+def _copies(model: nn.Module, order: tuple[int, ...]) -> list[list[nn.Parameter]]:
+    """Parameters of context blocks that stand in several places, those of one block's part together."""
+    parameters = dict(model.named_parameters())
+    groups: dict[tuple[int, str], list[nn.Parameter]] = {}
+    for place, block in enumerate(order):
+        prefix = f"{CONTEXT}{place}."
+        for name in (name for name in parameters if name.startswith(prefix)):
+            groups.setdefault((block, name.removeprefix(prefix)), []).append(parameters[name])
+    return [group for group in groups.values() if len(group) > 1]
+
+
 class Trainer:
     """Weights, optimisers and averages of a run; every process holds the same.
 
@@ -88,6 +100,7 @@ class Trainer:
         self.recipe, self.pool, self.rank, self.world = recipe, pool, rank, world
         self.model = network.build(recipe.model, recipe.seed)
         self.parameters: list[nn.Parameter] = list(self.model.parameters())
+        self.copies = _copies(self.model, recipe.context_blocks) if recipe.tied else []
         matrices, rest = split_parameters(self.model)
         self.optimisers: tuple[torch.optim.Optimizer, ...] = (
             Muon(matrices, weight_decay=recipe.weight_decay),
@@ -169,6 +182,11 @@ class Trainer:
 
     def _average(self, notes: list[float]) -> list[float]:
         """Average gradients over the processes, and sum some numbers on the way: one message a step."""
+        for group in self.copies:
+            # Copies that begin alike and follow the sum of their gradients stay alike, bit for bit.
+            gradient = torch.stack([p.grad for p in group if p.grad is not None]).sum(0)
+            for p in group:
+                p.grad = gradient
         trained = [p for p in self.parameters if p.requires_grad]
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in trained]
         flat = torch.cat([*(g.flatten() for g in gradients), torch.tensor(notes)])
