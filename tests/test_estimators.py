@@ -12,16 +12,14 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tabicl import TabICLClassifier
 
-from conftest import make_wide
+from conftest import as_read, checkpoint_path, make_wide
 from scff import FoldedClassifier, TailRule
-from scff.backbones import load_backbone
 from scff.errors import BackboneNotAvailable, CheckpointError, CheckpointMissing, DataError
 
 
@@ -42,14 +40,14 @@ def mixed_frame(n=80, seed=0):
 @pytest.mark.parametrize("cache", [True, False])
 def test_mixed_frames_are_native_when_one_leaf_holds_them(backbone, cache):
     X, y = mixed_frame()
-    path = load_backbone(backbone, torch.device("cpu")).path
     upstream = TabICLClassifier(
-        n_estimators=1, model_path=path, allow_auto_download=False, device="cpu", kv_cache=cache
+        n_estimators=1, model_path=checkpoint_path(backbone), allow_auto_download=False, device="cpu", kv_cache=cache
     )
     as_number = X.assign(flag=X["flag"].astype(float))  # TabICL alone would drop NumPy's bool without a word
-    upstream.fit(as_number[:60], y[:60])
+    support, query = as_read(backbone, as_number[:60], as_number[60:])
+    upstream.fit(support, y[:60])
     native = FoldedClassifier(backbone=backbone, method="native", cache=cache).fit(X[:60], y[:60])
-    np.testing.assert_array_equal(native.predict_proba(X[60:]), upstream.predict_proba(as_number[60:]))
+    np.testing.assert_array_equal(native.predict_proba(X[60:]), upstream.predict_proba(query))
 
 
 def test_mixed_frames_fold_and_name_their_columns():
@@ -89,9 +87,8 @@ def test_missing_values_and_unknown_categories_at_predict():
 
 def test_ensemble_members_are_tabicls_own(backbone):
     X, y, Q = make_wide(3, n_columns=12)
-    path = load_backbone(backbone, torch.device("cpu")).path
     upstream = TabICLClassifier(
-        n_estimators=4, model_path=path, allow_auto_download=False, device="cpu", random_state=7
+        n_estimators=4, model_path=checkpoint_path(backbone), allow_auto_download=False, device="cpu", random_state=7
     ).fit(X, y)
     native = FoldedClassifier(backbone=backbone, method="native", n_estimators=4, random_state=7).fit(X, y)
     if backbone != "nano":

@@ -5,8 +5,7 @@ head. All three are public attributes of the model and are called as TabICL itse
 reproduces it bit for bit: ``cache=True`` is TabICL's ``kv_cache=True``, ``cache=False`` its default. More classes than
 the model has go through TabICL's own mixed-radix embedding and class hierarchy.
 
-Preprocessing is TabICL's own, fitted leaf by leaf: every one of its steps treats columns independently, so the
-preprocessed table never exists as a whole.
+Preprocessing is TabICL's own, fitted leaf by leaf (:mod:`scff.backbones.tabicl_preprocessing`).
 """
 
 from __future__ import annotations
@@ -23,10 +22,12 @@ import torch
 from tabicl import TabICLClassifier
 from tabicl._model.kv_cache import KVCache
 from tabicl._model.tabicl import TabICL
-from tabicl._sklearn.preprocessing import EnsembleGenerator, PreprocessingPipeline, TransformToNumerical
+from tabicl._sklearn.preprocessing import EnsembleGenerator, TransformToNumerical
 
 from scff.backbones.base import BackboneSpec, IntArray, LeafCache
 from scff.backbones.tabicl_encoder import LeafEncoder, pack, unpack
+from scff.backbones.tabicl_preprocessing import LeafPreprocessing, fit_leaf
+from scff.components import n_components
 from scff.devices import to_device
 from scff.memory import Footprint
 from scff.tables import Table
@@ -39,10 +40,13 @@ _NORMS = ("none", "power")  # TabICL's default normalisations, in the order it d
 
 
 class TabICLBackbone:
-    """A loaded TabICL model."""
+    """A loaded TabICL model; `components` principal components, at most, stand behind the columns of a leaf."""
 
-    def __init__(self, spec: BackboneSpec, path: Path, model: TabICL, device: torch.device) -> None:
+    def __init__(
+        self, spec: BackboneSpec, path: Path, model: TabICL, device: torch.device, components: int = 0
+    ) -> None:
         self.spec = spec
+        self.components = components
         self.path = path
         self.model = model.eval().to(device)
         self.device = device
@@ -65,7 +69,10 @@ class TabICLBackbone:
         source = _Source(numbers, where, encoder)
         config = self._inference_config(support)
         members = _members(order[varying], support.n_columns, int(y.max()) + 1, n_estimators, random_state)
-        return [TabICLView(self.model, config, member, source, order[varying], y, cache) for member in members]
+        return [
+            TabICLView(self.model, config, member, source, order[varying], y, cache, self.components)
+            for member in members
+        ]
 
     def combine(self, logits: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float64]:
         """Mean logits, then softmax at TabICL's temperature."""
@@ -104,21 +111,6 @@ class _Source:
     encoder: TransformToNumerical | None
 
 
-@dataclass(frozen=True)
-class _LeafPreprocessing:
-    """TabICL's steps between the user's numbers and the model, fitted on the support rows of one leaf."""
-
-    where: IntArray
-    imputer: TransformToNumerical | None
-    pipeline: PreprocessingPipeline
-
-    def __call__(self, numbers: Table) -> npt.NDArray[np.floating]:
-        block = numbers.columns(self.where)
-        if self.imputer is not None:
-            block = self.imputer.transform(block)
-        return np.asarray(self.pipeline.transform(block))
-
-
 class TabICLView:
     """One ensemble member's view of one support table."""
 
@@ -133,12 +125,14 @@ class TabICLView:
         columns: IntArray,
         y: IntArray,
         cache: bool,
+        components: int,
     ) -> None:
         self.columns = np.sort(columns)
         self._model = model
         self._config = config
         self._member = member
         self._source = source
+        self._components = components
         self._device = config.COL_CONFIG.device
         self.reads_labels = bool(getattr(model.col_embedder, "target_aware", False))
         self._n_classes = int(y.max()) + 1
@@ -149,14 +143,18 @@ class TabICLView:
 
     def footprint(self, width: int, limit: int | None) -> Footprint:
         """Cost of a leaf, after shrinking blocks to a budget."""
-        return self._encoder.footprint(width, limit)
+        return self._encoder.footprint(self._width_read(width), limit)
 
     def native_bytes(self, width: int, n_query: int) -> int:
         """Estimate of what TabICL's own inference adds."""
         n_support = self._y_1S.shape[1]
         # With its cache TabICL takes support and queries one after the other.
         rows = max(n_support, n_query) if self._cache_context else n_support + n_query
-        return self._encoder.native_bytes(width, rows)
+        return self._encoder.native_bytes(self._width_read(width), rows)
+
+    def _width_read(self, width: int) -> int:
+        """Columns the model reads for so many of the user's."""
+        return width + n_components(self._components, width, self._y_1S.shape[1])
 
     def prepare(self, rows: Table) -> Table:
         """Encode categories, once for all leaves; numeric tables pass through."""
@@ -244,18 +242,12 @@ class TabICLView:
         )
         return self.predict(context, model.row_interactor(embedded, mgr_config=config.ROW_CONFIG)[0])
 
-    def _fit(self, leaf: IntArray) -> tuple[_LeafPreprocessing, npt.NDArray[np.floating]]:
+    def _fit(self, leaf: IntArray) -> tuple[LeafPreprocessing, npt.NDArray[np.floating]]:
         """Fit the native steps on a leaf, in this member's column order; also the transformed support."""
-        where = self._source.where[leaf[np.argsort(self._member.position[leaf], kind="stable")]]
-        block = self._source.numbers.columns(where)
-        imputer = None
-        if self._source.encoder is None:
-            imputer = TransformToNumerical().fit(block)
-            block = imputer.transform(block)
-        pipeline = PreprocessingPipeline(normalization_method=self._member.norm).fit(block)
-        transformed = pipeline.X_transformed_
-        del pipeline.X_transformed_  # otherwise every leaf would keep its part of the table
-        return _LeafPreprocessing(where, imputer, pipeline), transformed
+        source, member = self._source, self._member
+        where = source.where[leaf[np.argsort(member.position[leaf], kind="stable")]]
+        impute = source.encoder is None
+        return fit_leaf(source.numbers, where, impute=impute, norm=member.norm, components=self._components)
 
     def _tensor(self, blocks: Sequence[npt.NDArray[np.floating]]) -> torch.Tensor:
         return to_device(torch.from_numpy(np.stack(blocks)).float(), self._device)

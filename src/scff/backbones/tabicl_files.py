@@ -34,8 +34,16 @@ _V1_CONFIG = {
 }
 
 
-def read(path: Path) -> TabICL:
+def read(path: Path) -> tuple[TabICL, int]:
     """Build the model of a checkpoint ``{"config", "state_dict"}``.
+
+    Returns
+    -------
+    TabICL
+        The model.
+    int
+        How many principal components it wants behind the columns of a leaf, at most: ``components`` of the file's
+        ``view``, which TabICL itself does not know and passes over.
 
     Raises
     ------
@@ -51,14 +59,14 @@ def read(path: Path) -> TabICL:
     with checkpoints.fitting(path):
         model = TabICL(**config)
         model.load_state_dict(payload["state_dict"])
-    return model
+    return model, int(payload.get("view", {}).get("components", 0))
 
 
 def _load(path: Path, device: torch.device, *, name: str) -> TabICLBackbone:
-    model = read(path)
+    model, components = read(path)
     if model.max_classes == 0:
         raise CheckpointError(f"{path} is a TabICL regressor; a classifier needs a classification checkpoint.")
-    backbone = TabICLBackbone(_BY_NAME[name], path, model, device)
+    backbone = TabICLBackbone(_BY_NAME[name], path, model, device, components)
     _probe(backbone)
     return backbone
 

@@ -61,10 +61,10 @@ class TabICLRegressorView(TabICLView):
 
 
 def _load(path: Path, device: torch.device) -> TabICLRegressorBackbone:
-    model = read(path)
+    model, components = read(path)
     if model.max_classes != 0:
         raise CheckpointError(f"{path} is a TabICL classifier; a regressor needs a regression checkpoint.")
-    backbone = TabICLRegressorBackbone(SPECS[0], path, model, device)
+    backbone = TabICLRegressorBackbone(SPECS[0], path, model, device, components)
     _probe(backbone)
     return backbone
 

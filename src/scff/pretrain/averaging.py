@@ -21,7 +21,13 @@ from scff.pretrain.validation import validate
 __all__ = ["average"]
 
 
-def average(checkpoints: Sequence[Path], out: Path, temperature: float = 0.9, half: bool = False) -> Path:
+def average(
+    checkpoints: Sequence[Path],
+    out: Path,
+    temperature: float = 0.9,
+    half: bool = False,
+    components: int | None = None,
+) -> Path:
     """Write the mean of several checkpoints, validated, with a card that holds theirs.
 
     Parameters
@@ -34,6 +40,9 @@ def average(checkpoints: Sequence[Path], out: Path, temperature: float = 0.9, ha
         Divides the logits in the validation.
     half : bool
         Store matrices in half precision.
+    components : int or None
+        Most principal components the checkpoint is to ask for behind the columns of a leaf; as many as the newest was
+        trained with when None.
 
     Returns
     -------
@@ -58,19 +67,22 @@ def average(checkpoints: Sequence[Path], out: Path, temperature: float = 0.9, ha
         name: torch.stack([state[name] for _, state in loaded]).mean(0) if value.is_floating_point() else value
         for name, value in loaded[-1][1].items()
     }
-    network.save(out, layout, weights, half)
-    weights = network.load(out)[1]  # as they will be read
     newest = cards[-1]
+    if components is None:
+        components = int(newest["recipe"].get("components", 0))
+    network.save(out, layout, weights, half=half, components=components)
+    weights = network.load(out)[1]  # as they will be read
     write_card(
         out,
         {
             "made_by": f"the mean of the weights of {len(cards)} checkpoints, oldest first",
             "average_of": [{"sha256": card["sha256"], "steps": card.get("steps")} for card in cards],
+            "view": {"components": components},
             "recipe": newest["recipe"],
             "steps": newest["steps"],
             "tables_seen": newest["tables_seen"],
             "cpu_hours": newest["cpu_hours"],
-            "best": validate(network.build(layout, 0), weights, temperature).to_dict(),
+            "best": validate(network.build(layout, 0), weights, temperature, components).to_dict(),
             "origin": newest,
         },
     )

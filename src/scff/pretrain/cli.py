@@ -59,12 +59,15 @@ def average_weights(
     out: Annotated[Path, typer.Argument(help="File to write.")],
     checkpoints: Annotated[list[Path], typer.Argument(help="Checkpoints of one line of runs, oldest first.")],
     half: Annotated[bool, typer.Option("--half", help="Store matrices in half precision.")] = False,
+    components: Annotated[
+        int | None, typer.Option(help="Principal components to read behind a leaf's columns; as trained when absent.")
+    ] = None,
 ) -> None:
-    """Write the mean of the weights of several checkpoints, with a card."""
+    """Write the mean of the weights of several checkpoints, with a card; one is written as it is."""
     from scff.pretrain.averaging import average
 
     try:
-        typer.echo(f"{average(checkpoints, out, half=half)} is ready")
+        typer.echo(f"{average(checkpoints, out, half=half, components=components)} is ready")
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 

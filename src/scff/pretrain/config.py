@@ -166,6 +166,9 @@ class RecipeConfig:
     context_blocks : tuple of int
         For runs that begin from a checkpoint: which of its context blocks stands where, see
         :func:`scff.pretrain.growth.restack`. Empty leaves them as they are.
+    components : int
+        Most principal components that stand behind the columns of a table, as they will at inference, see
+        :mod:`scff.components`; the checkpoint states it.
     tied : bool
         A context block that stands in several places stays one: its copies learn the same, and a checkpoint stores it
         once. The context runs deeper for the same size.
@@ -181,6 +184,7 @@ class RecipeConfig:
     validate_every: int = 100
     context_blocks: tuple[int, ...] = ()
     tied: bool = False
+    components: int = 0
 
     @property
     def total_steps(self) -> int:

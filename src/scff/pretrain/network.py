@@ -58,7 +58,9 @@ def load(path: Path) -> tuple[ModelConfig, dict[str, Tensor]]:
     return ModelConfig(**stored["config"]), {name: value.float() for name, value in stored["state_dict"].items()}
 
 
-def save(path: Path, config: ModelConfig, state_dict: dict[str, Tensor], half: bool = False) -> None:
+def save(
+    path: Path, config: ModelConfig, state_dict: dict[str, Tensor], *, half: bool = False, components: int = 0
+) -> None:
     """Write a checkpoint in TabICL's format, atomically.
 
     Parameters
@@ -72,13 +74,16 @@ def save(path: Path, config: ModelConfig, state_dict: dict[str, Tensor], half: b
     half : bool
         Store matrices in half precision: half the size, and networks read them as float32 again. Vectors (norms,
         biases, the frequencies of positions) stay as they are.
+    components : int
+        Most principal components behind the columns of a leaf, which the checkpoint then states.
     """
     if half:
         state_dict = {name: value.half() if value.ndim > 1 else value for name, value in state_dict.items()}
     # What stands in several places is stored once: torch keeps one storage for one tensor.
     stored: dict[bytes, Tensor] = {}
     state_dict = {name: stored.setdefault(_fingerprint(value), value) for name, value in state_dict.items()}
-    write(path, {"config": dataclasses.asdict(config), "state_dict": state_dict})
+    view = {"view": {"components": components}} if components else {}
+    write(path, {"config": dataclasses.asdict(config), "state_dict": state_dict, **view})
 
 
 def _fingerprint(value: Tensor) -> bytes:

@@ -231,7 +231,8 @@ def _smooth(shown: StepReport | None, report: StepReport) -> StepReport:
 def _validate(trainer: Trainer, folder: Path) -> None:
     """Validate, and keep the weights when they are the best so far."""
     if trainer.validate():
-        network.save(folder / "best.ckpt", trainer.recipe.model, trainer.ema)
+        recipe = trainer.recipe
+        network.save(folder / "best.ckpt", recipe.model, trainer.ema, components=recipe.components)
     logger.info("validation %s", json.dumps(trainer.history[-1]))
 
 
@@ -254,7 +255,7 @@ def deliver(folder: Path) -> Path:
     if best.exists():
         shutil.copyfile(best, result)
     else:
-        network.save(result, recipe.model, stored["ema"])
+        network.save(result, recipe.model, stored["ema"], components=recipe.components)
     facts = {
         "origin": json.loads(origin.read_text()) if origin.exists() else "random weights",
         "recipe": stored["recipe"],

@@ -20,7 +20,7 @@ from scff.pretrain.config import RecipeConfig, Stage
 from scff.pretrain.growth import CONTEXT
 from scff.pretrain.muon import Muon, split_parameters
 from scff.pretrain.pool import Pool
-from scff.pretrain.tables import TableBatch
+from scff.pretrain.tables import TableBatch, widen
 from scff.pretrain.validation import Score, validate
 
 logger = logging.getLogger(__name__)
@@ -145,7 +145,10 @@ class Trainer:
         lr = learning_rate(stage, stage_step)
         network.train_encoder(self.model, not stage.context_only)
         batches = [
-            draw_batch(stage, self.pool, (self.recipe.seed, self.step, i), self.rank, self.world)
+            widen(
+                draw_batch(stage, self.pool, (self.recipe.seed, self.step, i), self.rank, self.world),
+                self.recipe.components,
+            )
             for i in range(stage.micro_batches)
         ]
         # A batch of 32 narrow tables tells more than one of 2 wide ones, but not 16 times more.
@@ -214,7 +217,7 @@ class Trainer:
         bool
             True when they are the best so far.
         """
-        score = validate(self.model, self.ema, self.recipe.temperature)
+        score = validate(self.model, self.ema, self.recipe.temperature, self.recipe.components)
         self.history.append({"step": self.step, "tables": self.tables, **score.to_dict()})
         better = self.best is None or score.total < self.best.total
         if better:

@@ -13,7 +13,7 @@ from scff.pretrain.batches import draw_for
 from scff.pretrain.measurements import contrast_tasks, factor_tasks
 from scff.pretrain.network import baseline, cross_entropy
 from scff.pretrain.synthetic import easy_tasks, latent_tasks
-from scff.pretrain.tables import TableBatch, finish, native_view
+from scff.pretrain.tables import TableBatch, finish, native_view, widen
 
 #: Far from every seed a run would use, so that no validation table is ever trained on.
 _VALIDATION_SEED = 7_777_777
@@ -103,7 +103,7 @@ def real_tables(max_support: int = 256, max_query: int = 256) -> Iterator[TableB
 
 
 @torch.no_grad()
-def validate(model: nn.Module, weights: dict[str, Tensor], temperature: float) -> Score:
+def validate(model: nn.Module, weights: dict[str, Tensor], temperature: float, components: int = 0) -> Score:
     """Measure weights on both sets.
 
     Parameters
@@ -114,6 +114,8 @@ def validate(model: nn.Module, weights: dict[str, Tensor], temperature: float) -
         The weights to measure.
     temperature : float
         Divides the logits.
+    components : int
+        Most principal components behind the columns of a table.
 
     Returns
     -------
@@ -122,6 +124,7 @@ def validate(model: nn.Module, weights: dict[str, Tensor], temperature: float) -
     """
 
     def measure(batch: TableBatch) -> tuple[float, float]:
+        batch = widen(batch, components)
         logits = torch.func.functional_call(model, weights, (batch.x_BTD, batch.y_support_BN.float()))
         absent = torch.arange(logits.shape[-1]) >= batch.n_classes_B[:, None, None]
         logits = logits.masked_fill(absent, -1e4) / temperature
