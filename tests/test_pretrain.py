@@ -202,6 +202,28 @@ def test_tied_blocks_stay_alike_and_are_stored_once(tmp_path: Path) -> None:
     assert sizes[True] <= sizes[False] - n_bytes
 
 
+def test_components_of_a_recipe_reach_its_checkpoint(tmp_path: Path) -> None:
+    from scff.pretrain.averaging import average
+
+    recipe = dataclasses.replace(toy_recipe(2), components=2)
+    widths = []
+    trainer = Trainer(recipe, None)
+    trainer.model.register_forward_pre_hook(lambda _, args: widths.append(args[0].shape[2]))
+    trainer.train_step()
+    # A stage of two to four columns: one component where there are three.
+    drawn = [draw_batch(recipe.stages[0], None, (recipe.seed, 0, i)).x_BTD.shape[2] for i in range(2)]
+    assert widths == [width + width // 3 for width in drawn]
+    run(Job(tmp_path / "run", recipe), processes=1)
+    trained = tmp_path / "run" / "nano.ckpt"
+    written = [
+        trained,
+        average([trained], tmp_path / "same.ckpt"),
+        average([trained], tmp_path / "5.ckpt", components=5),
+    ]
+    assert [torch.load(path, weights_only=True)["view"]["components"] for path in written] == [2, 2, 5]
+    assert json.loads((tmp_path / "5.json").read_text())["view"] == {"components": 5}
+
+
 def test_a_stage_for_the_context_leaves_the_encoder_alone() -> None:
     recipe = toy_recipe(6)
     first, second = recipe.stages

@@ -75,7 +75,11 @@ def average(
     write_card(
         out,
         {
-            "made_by": f"the mean of the weights of {len(cards)} checkpoints, oldest first",
+            "made_by": (
+                f"the mean of the weights of {len(cards)} checkpoints, oldest first"
+                if len(cards) > 1
+                else "the weights of one checkpoint"
+            ),
             "average_of": [{"sha256": card["sha256"], "steps": card.get("steps")} for card in cards],
             "view": {"components": components},
             "recipe": newest["recipe"],

@@ -103,6 +103,10 @@ class Stage:
     tutor: float = 0.0
 
 
+#: Long tables too: a context tutored on at most 512 rows gains little from 2,048.
+_TUTORED_ROWS = (192, 256, 384, 512, 512, 1024, 2048)
+
+
 def _curriculum() -> tuple[Stage, ...]:
     """Easy first, then causal tables, then those that look like real ones; wide, then long, then with a tutor."""
     return (
@@ -122,19 +126,33 @@ def _curriculum() -> tuple[Stage, ...]:
             4,
         ),
         Stage(
-            "tutored",
-            600,
-            1.4e-3,
-            1e-5,
-            Mix(easy=0.05, latent=0.2, contrast=0.3, factor=0.45),
-            8,
+            "tutored context",
+            300,
+            1.2e-3,
+            8e-4,
+            Mix(easy=0.05, latent=0.25, contrast=0.25, factor=0.45),
+            6,
             64,
-            # Long tables too: a context tutored on at most 512 rows gains little from 2,048.
-            (192, 256, 384, 512, 512, 1024, 2048),
-            5,
-            64_000,
+            _TUTORED_ROWS,
+            4,
+            36_000,
+            12,
             warmup=10,
             context_only=True,
+            tutor=6.0,
+        ),
+        Stage(
+            "tutored",
+            150,
+            8e-4,
+            1e-5,
+            Mix(easy=0.05, latent=0.3, contrast=0.2, factor=0.45),
+            6,
+            112,
+            _TUTORED_ROWS,
+            4,
+            36_000,
+            12,
             tutor=6.0,
         ),
     )
