@@ -34,8 +34,8 @@ def main() -> None:
     from torch.utils.flop_counter import FlopCounterMode
 
     from scff.backbones import load_backbone
-    from scff.memory import PeakMemory
-    from scff.tables import Table
+    from scff.memory.meter import PeakMemory
+    from scff.tables.table import Table
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:

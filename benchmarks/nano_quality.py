@@ -207,7 +207,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results" / "nano_quality.jsonl")
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
-    embedded = Path(scff.__file__).parent / "weights" / "nano.ckpt"
+    embedded = Path(scff.__file__).parent / "backbones" / "weights" / "nano.ckpt"
     checkpoint = args.checkpoint or embedded
     results = Results(args.results, checkpoint, str(args.checkpoint) if args.checkpoint else "nano", args.max_query)
     print(f"checkpoint {checkpoint.name} {results.digest}, {args.seeds} seeds")

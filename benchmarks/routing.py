@@ -21,7 +21,7 @@ def measure(side: str, rows: int, columns: int, classes: int) -> dict[str, float
     from sklearn.feature_selection import f_classif
 
     from scff import compile_plan
-    from scff.memory import PeakMemory
+    from scff.memory.meter import PeakMemory
 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((rows, columns), dtype=np.float32)

@@ -25,8 +25,8 @@ torch.nn.modules.transformer.Optional = typing.Optional  # type: ignore[attr-def
 from tabpfn import TabPFNClassifier  # noqa: E402
 
 from scff.backbones.registry import get_spec  # noqa: E402
-from scff.checkpoints import fetch_tabpfn_v1  # noqa: E402
-from scff.tables import as_table  # noqa: E402
+from scff.backbones.weights.checkpoints import fetch_tabpfn_v1  # noqa: E402
+from scff.tables.table import as_table  # noqa: E402
 
 TOLERANCE = 1e-5
 

@@ -26,7 +26,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from scff import FoldedRegressor, compile_plan
-from scff.memory import PeakMemory
+from scff.memory.meter import PeakMemory
 
 
 def widened(X: np.ndarray, width: int) -> np.ndarray:

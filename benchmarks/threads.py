@@ -35,8 +35,8 @@ def main() -> None:
     import torch
 
     from scff.backbones import load_backbone
-    from scff.tables import Table
-    from scff.threads import in_order
+    from scff.fold.threads import in_order
+    from scff.tables.table import Table
 
     with tempfile.TemporaryDirectory() as folder:
         path = args.model

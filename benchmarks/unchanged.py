@@ -4,9 +4,9 @@
     python benchmarks/unchanged.py compare before.npz --models FOLDER   # on the code after it
 
 Every method of the paper, every control of its Tail and both routings, on two, three and no classes, numbers and
-categories, several views and every kind of cache: with `nano`, with `tabpfn-v1` where its weights are on this machine, and
-with a small random model of every other backbone that can be imported. The random models are kept in FOLDER, so that
-both runs read the same weights. One thread; `compare` exits with 1 where a single bit differs.
+categories, several views and every kind of cache: with `nano`, with `tabpfn-v1` (its weights must be on this machine),
+and with a small random model of every other backbone that can be imported. The random models are kept in FOLDER, so
+that both runs read the same weights. One thread; `compare` exits with 1 where a single bit differs.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from backbone_models import ADAPTERS, tiny_tabicl_regressor, tiny_tabpfn
-
 from scff import FoldedClassifier, FoldedRegressor
 from scff.errors import SCFFError
 
 # Before `method="auto"` there was no name for the paper's method: it was these two options.
-OLD = find_spec("scff.rehearsal") is not None
+OLD = find_spec("scff.trials.trial") is not None
 CONTROLS = ("centred", "raw-residual", "fixed-prototype", "fisher", "no-single-leaf-fallback", "no-binary-restriction")
 
 CLASSIFIERS: dict[str, dict[str, Any]] = {

@@ -49,7 +49,7 @@ def run(folder: Path, kind: str, cache: str, limit: str | None) -> dict:
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     from scff import FoldedClassifier
-    from scff.memory import PeakMemory
+    from scff.memory.meter import PeakMemory
 
     y = np.load(folder / "y.npy")
     settings = {"backbone": "nano", "tail": "raw-residual", "memory_limit": limit}

@@ -88,7 +88,7 @@ def run_arm(arm: str, checkpoint: Path, columns: int, classes: int, threads: int
 
     torch.set_num_threads(threads)
     from scff import FoldedClassifier
-    from scff.memory import PeakMemory
+    from scff.memory.meter import PeakMemory
 
     X, y, Q = make_table(columns, classes)
     # The Tail on without a question: random weights would make the gate's answer a coin toss.

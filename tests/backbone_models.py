@@ -26,7 +26,7 @@ def perturb(model: torch.nn.Module, seed: int = 1, scale: float = 0.1) -> torch.
 
 def tiny_tabpfn_v1(path: Path) -> Path:
     """A file in TabPFN v1's layout."""
-    from scff.backbones.tabpfn_v1_net import TabPFNv1Net
+    from scff.backbones.tabpfn.v1_net import TabPFNv1Net
 
     config = {"num_features": 100, "emsize": 32, "nhead": 2, "nhid_factor": 2, "nlayers": 2, "max_num_classes": 10}
     with torch.random.fork_rng():

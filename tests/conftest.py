@@ -13,7 +13,7 @@ from tabicl._model.tabicl import TabICL
 from tabicl._sklearn.preprocessing import PreprocessingPipeline, TransformToNumerical
 
 from scff.backbones import load_backbone
-from scff.components import LeafComponents, n_components
+from scff.backbones.tabicl.components import LeafComponents, n_components
 
 # One thread per test process: two pytest workers share two cores better than two pools of two threads.
 torch.set_num_threads(1)

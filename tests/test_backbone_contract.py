@@ -18,7 +18,7 @@ from scff import FoldedClassifier
 from scff.backbones import load_backbone
 from scff.backbones.base import TokenView
 from scff.errors import BackboneError
-from scff.tables import Table, as_table
+from scff.tables.table import Table, as_table
 
 CPU = torch.device("cpu")
 

@@ -10,8 +10,9 @@ import torch
 from tabicl._model.tabicl import TabICL
 
 from conftest import V1, V2, make_wide
-from scff import FoldedClassifier, checkpoints
+from scff import FoldedClassifier
 from scff.backbones import BackboneSpec, Weights, get_spec, load_backbone, register, registry, specs
+from scff.backbones.weights import checkpoints
 from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError, CheckpointMissing
 
 CPU = torch.device("cpu")

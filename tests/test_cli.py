@@ -16,7 +16,7 @@ from scff import FoldedClassifier, FoldPlan, __version__
 
 
 def scff(*args, cwd=None):
-    command = [sys.executable, "-m", "scff.cli", *map(str, args)]
+    command = [sys.executable, "-m", "scff.cli.main", *map(str, args)]
     env = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=env, check=False)
 

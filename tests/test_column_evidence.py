@@ -9,10 +9,10 @@ from scipy.special import log_softmax
 
 import report_models
 from scff import FoldedClassifier, compile_plan
+from scff.gate.decide import relearn
 from scff.report.columns import EFFECT
 from scff.report.leaf_out import leave_leaves_out, prototype_nll
-from scff.tables import Table
-from scff.tail import relearn
+from scff.tables.table import Table
 
 
 def nll_by_hand(z, y):

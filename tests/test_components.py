@@ -14,9 +14,9 @@ from tabicl import TabICLClassifier
 from conftest import as_read, checkpoint_path, make_wide
 from scff import FoldedClassifier
 from scff.backbones.registry import load_backbone
-from scff.components import LeafComponents, n_components
+from scff.backbones.tabicl.components import LeafComponents, n_components
 from scff.pretrain.tables import TableBatch, widen
-from scff.tables import Table
+from scff.tables.table import Table
 
 
 @pytest.mark.parametrize("shape", [(60, 9), (20, 70), (40, 40), (9, 3)])

@@ -14,14 +14,14 @@ from typer.testing import CliRunner
 from conftest import make_wide
 from scff import FoldedClassifier
 from scff.backbones.base import LeafCache
-from scff.caches import CacheStore
-from scff.cli import app
-from scff.devices import leaves_that_fit, to_device
-from scff.engines import FoldOptions, Queries
+from scff.cli.main import app
 from scff.errors import DataError
-from scff.folding import fold
-from scff.members import compile_members
-from scff.tables import Table
+from scff.fold.algorithm import fold
+from scff.fold.budget import compile_members
+from scff.fold.caches import CacheStore
+from scff.fold.encode import FoldOptions, Queries
+from scff.memory.device import leaves_that_fit, to_device
+from scff.tables.table import Table
 
 SETTINGS = {"leaf_width": 16, "tail": "raw-residual"}
 
@@ -45,7 +45,7 @@ def test_an_accelerators_free_memory_decides_how_many_leaves_go_together(monkeyp
     options = FoldOptions.on(torch.device("cuda"), "auto", "auto", False, False)
     for room in (1, 3):
         del sizes[:]
-        monkeypatch.setattr("scff.members.free_bytes", lambda device, room=room: 2 * room * leaf_bytes)
+        monkeypatch.setattr("scff.fold.budget.free_bytes", lambda device, room=room: 2 * room * leaf_bytes)
         (member,) = compile_members([view], clf.plan_, y, "scff", clf._rule, None, True, options, None)
         assert max(sizes) == room
         assert sum(sizes) == len(clf.plan_.leaves)
@@ -137,7 +137,7 @@ def test_a_cluster_gives_the_local_result(ray, settings):
 
 @pytest.mark.parametrize("moment", ["encode_support", "encode_query"])
 def test_a_worker_killed_in_the_middle_changes_nothing(ray, tmp_path, moment):
-    from scff.cluster import RayEngine
+    from scff.fold.ray import RayEngine
 
     X, y, Q = make_wide()
     clf = FoldedClassifier("nano", **SETTINGS).fit(X, y)
@@ -198,7 +198,7 @@ def test_parts_are_scored_on_the_cluster(ray, tmp_path):
 
 
 def test_an_error_on_a_worker_is_the_same_sentence(ray, tmp_path):
-    from scff.cluster import score_parts
+    from scff.serving.ray import score_parts
 
     X, y, _ = make_wide(n_columns=20)
     clf = FoldedClassifier("nano").fit(pd.DataFrame(X, columns=[f"g{j}" for j in range(20)]), y)
@@ -207,7 +207,7 @@ def test_an_error_on_a_worker_is_the_same_sentence(ray, tmp_path):
 
 
 def test_a_worker_unpacks_a_model_once(ray):
-    from scff.cluster import _unpacked
+    from scff.fold.ray import _unpacked
 
     shared = [[ray.put({"number": i})] for i in range(3)]
     first = _unpacked(shared[0])

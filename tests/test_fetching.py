@@ -11,10 +11,10 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from scff import checkpoints
 from scff.backbones.base import BackboneSpec, Weights
+from scff.backbones.weights import checkpoints
+from scff.backbones.weights.fetching import PyPIMember, fetch_member
 from scff.errors import CheckpointError, CheckpointMissing
-from scff.fetching import PyPIMember, fetch_member
 
 CONTENT = bytes(range(256)) * 5000
 DIGEST = hashlib.sha256(CONTENT).hexdigest()

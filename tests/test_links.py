@@ -16,12 +16,12 @@ from typer.testing import CliRunner
 
 from scff import FoldedClassifier, compile_plan
 from scff.backbones.registry import load_backbone
-from scff.cli import app
-from scff.evidence import alternate_halves
-from scff.links import linked_columns
-from scff.rehearsal import Rehearsal
-from scff.tables import as_table
-from scff.wide import open_wide
+from scff.cli.main import app
+from scff.gate.class_evidence import alternate_halves
+from scff.tables.on_disk import open_wide
+from scff.tables.table import as_table
+from scff.trials.links import linked_columns
+from scff.trials.trial import Rehearsal
 
 
 @pytest.fixture

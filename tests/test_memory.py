@@ -15,9 +15,10 @@ import torch
 from conftest import make_wide
 from scff import FoldedClassifier
 from scff.backbones.base import LeafCache
-from scff.caches import CacheStore
 from scff.errors import DataError, MemoryBudgetError
-from scff.memory import Footprint, PeakMemory, format_bytes, keep_within, parse_bytes
+from scff.fold.caches import CacheStore
+from scff.memory.budget import Footprint, format_bytes, keep_within, parse_bytes
+from scff.memory.meter import PeakMemory
 
 
 @pytest.mark.parametrize(

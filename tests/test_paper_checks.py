@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from scff import compile_plan, tail
-from scff.caches import CacheStore
-from scff.folding import fold
-from scff.tables import Table
+from scff.fold.algorithm import fold
+from scff.fold.caches import CacheStore
+from scff.tables.table import Table
 
 
 def separable_tail(n=200, size=8, seed=0):

@@ -1,7 +1,7 @@
 import numpy as np
 
 from scff import FoldedClassifier
-from scff.memory import PeakMemory
+from scff.memory.meter import PeakMemory
 
 
 def test_memory_that_was_freed_before_is_not_taken_for_free():

@@ -12,7 +12,7 @@ from sklearn.feature_selection import f_classif, f_regression
 
 from scff import FoldPlan, compile_plan
 from scff.errors import DataError
-from scff.scores import anova, count_discoveries, linear
+from scff.plan.column_scores import anova, count_discoveries, linear
 
 
 def table(n=80, d=40, k=3, seed=0):

@@ -20,7 +20,7 @@ from sklearn.metrics import log_loss
 from typer.testing import CliRunner
 
 import scff
-from scff.checkpoints import sha256
+from scff.backbones.weights.checkpoints import sha256
 from scff.pretrain import network, tutor
 from scff.pretrain.batches import draw_batch, draw_for
 from scff.pretrain.card import write_card
@@ -35,7 +35,7 @@ from scff.pretrain.tables import MAX_CLASSES, UNSEEN, TableBatch, finish, native
 from scff.pretrain.trainer import Trainer
 from scff.pretrain.validation import real_tables, synthetic_tables, validate
 
-WEIGHTS = Path(scff.__file__).parent / "weights"
+WEIGHTS = Path(scff.__file__).parent / "backbones" / "weights"
 
 TOY_MODEL = ModelConfig(
     embed_dim=8, col_num_inds=2, col_nhead=2, row_num_blocks=1, row_nhead=2, icl_num_blocks=1, icl_nhead=2

@@ -164,12 +164,12 @@ def test_6_blocks_do_not_matter(backbone, n_classes, monkeypatch):
     for variant in variants:
         proba = fitted(backbone, X, y, **rule, **variant).predict_proba(Q)
         np.testing.assert_allclose(proba, reference, atol=1e-5, err_msg=str(variant))
-    monkeypatch.setattr("scff.backbones.tabicl_encoder.BLOCK_BYTES", 1)
+    monkeypatch.setattr("scff.backbones.tabicl.encoder.BLOCK_BYTES", 1)
     np.testing.assert_allclose(fitted(backbone, X, y, **rule).predict_proba(Q), reference, atol=1e-5)
 
 
 def test_6_several_passes_agree_with_one(backbone, wide, monkeypatch):
-    from scff import folding
+    from scff.fold import algorithm as folding
 
     X, y, Q = wide
     clf = fitted(backbone, X, y, tail="raw-residual")

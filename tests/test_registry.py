@@ -21,7 +21,7 @@ PLUGIN = """
 import numpy as np, torch
 from pathlib import Path
 from scff.backbones import BackboneSpec
-from scff.backbones.joint import JointBackbone, JointRowView
+from scff.backbones.shared.joint import JointBackbone, JointRowView
 
 class View(JointRowView):
     def fit(self, block):

@@ -12,8 +12,9 @@ import torch
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from backbone_models import tiny_tabicl_regressor, tiny_tabpfn
-from scff import FoldedClassifier, FoldedRegressor, checkpoints
+from scff import FoldedClassifier, FoldedRegressor
 from scff.backbones import get_spec, load_backbone
+from scff.backbones.weights import checkpoints
 from scff.errors import BackboneError, CheckpointMissing, DataError
 
 FAMILIES = ["tabicl", "tabpfn_v3", "tabpfn_v3_5", "tabpfn_v2"]

@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.metrics import log_loss
 
 from scff import FoldedClassifier
-from scff.rehearsal import HALF_ROWS, _spread
-from scff.tables import PickedRows, Table
-from scff.tail import TailRule
+from scff.gate.decide import TailRule
+from scff.tables.table import PickedRows, Table
+from scff.trials.trial import HALF_ROWS, _spread
 
 
 def _noisy(seed: int, rows: int = 240, noise: int = 400) -> tuple[np.ndarray, np.ndarray]:

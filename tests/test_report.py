@@ -12,14 +12,14 @@ from sklearn.metrics import accuracy_score, confusion_matrix, log_loss, roc_auc_
 import report_models
 from scff import FoldedClassifier
 from scff.errors import DataError
+from scff.fold.tokens import FoldedTokens
+from scff.gate.decide import TailGate
 from scff.report import Report, make_report, write_report
 from scff.report.columns import EFFECT
 from scff.report.leaf_out import leave_leaves_out
 from scff.report.quality import assess
 from scff.report.svg import significant
 from scff.report.tail_section import tail
-from scff.tail import TailGate
-from scff.token_folding import FoldedTokens
 from test_display import assert_balanced
 
 QUESTIONS = [

@@ -11,12 +11,13 @@ import torch
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from backbone_models import tiny_tabpfn_v1
-from scff import FoldedClassifier, checkpoints
+from scff import FoldedClassifier
 from scff.backbones import get_spec, load_backbone
-from scff.backbones.ordinal import OrdinalCodes
-from scff.backbones.tabpfn_v1 import read
+from scff.backbones.shared.categories import OrdinalCodes
+from scff.backbones.tabpfn.v1 import read
+from scff.backbones.weights import checkpoints
 from scff.errors import BackboneError, CheckpointError
-from scff.tables import Table, as_table
+from scff.tables.table import Table, as_table
 
 GOLDEN = Path(__file__).parent / "data" / "tabpfn_v1_golden.npz"
 

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from backbone_models import tabpfn_classifier, tiny_tabpfn
-from scff import FoldedClassifier, checkpoints
+from scff import FoldedClassifier
 from scff.backbones import get_spec, load_backbone
+from scff.backbones.weights import checkpoints
 from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError, CheckpointMissing
-from scff.tables import Table, as_table
+from scff.tables.table import Table, as_table
 
 pytest.importorskip("tabpfn", reason="the tabpfn package is not installed (pip install 'scff[tabpfn]')")
 
@@ -130,7 +131,7 @@ def test_a_damaged_file_is_one_sentence(path, tmp_path):
 
 
 def test_a_changed_package_is_one_sentence(path, monkeypatch):
-    from scff.backbones import tabpfn_v3
+    from scff.backbones.tabpfn import v3 as tabpfn_v3
 
     monkeypatch.setattr(tabpfn_v3._Seam, "predict_from", lambda self, h, y, cache: self.predict_wrongly(h))
     with pytest.raises(BackboneError, match="not one this version knows"):

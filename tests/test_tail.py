@@ -7,8 +7,8 @@ import pytest
 
 from scff import tail
 from scff.errors import DataError
-from scff.evidence import FisherForm, Prototypes, alternate_halves
-from scff.tail import TAIL_RULES, TailRule
+from scff.gate.class_evidence import FisherForm, Prototypes, alternate_halves
+from scff.gate.decide import TAIL_RULES, TailRule
 
 
 def messages(n=120, size=5, k=2, strength=3.0, seed=0):

@@ -11,10 +11,10 @@ import torch
 
 from conftest import make_wide
 from scff import FoldedClassifier
-from scff.engines import FoldOptions
-from scff.members import compile_members
-from scff.tables import Table
-from scff.threads import default_workers, in_order
+from scff.fold.budget import compile_members
+from scff.fold.encode import FoldOptions
+from scff.fold.threads import default_workers, in_order
+from scff.tables.table import Table
 
 
 @pytest.mark.parametrize("first_alone", [True, False])

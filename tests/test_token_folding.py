@@ -10,9 +10,9 @@ from backbone_models import tiny_tabpfn
 from scff import FoldedClassifier
 from scff.backbones import load_backbone
 from scff.errors import BackboneError
-from scff.folding import FoldOptions
-from scff.tables import Table
-from scff.token_folding import FoldedTokens, slots
+from scff.fold.algorithm import FoldOptions
+from scff.fold.tokens import FoldedTokens, slots
+from scff.tables.table import Table
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from conftest import make_wide
 from scff import FoldedClassifier, compile_plan
-from scff.cli import app
+from scff.cli.main import app
 from scff.errors import DataError
-from scff.files import read_labelled
-from scff.wide import ParquetColumns, open_labelled, open_wide
+from scff.tables.files import read_labelled
+from scff.tables.on_disk import ParquetColumns, open_labelled, open_wide
 
 
 def frame_of(X, dtype=np.float32):
@@ -80,8 +80,8 @@ def test_routing_and_folding_never_load_the_whole_file(files, monkeypatch):
         return decode(self, groups, indices)
 
     monkeypatch.setattr(ParquetColumns, "_decode", watched)
-    monkeypatch.setattr("scff.scores._BLOCK_BYTES", 8 * 70 * 50)
-    monkeypatch.setattr("scff.backbones.tabicl._BLOCK", 50)
+    monkeypatch.setattr("scff.plan.column_scores._BLOCK_BYTES", 8 * 70 * 50)
+    monkeypatch.setattr("scff.backbones.tabicl.model._BLOCK", 50)
     support, _ = open_labelled(folder / "support.parquet", "label")
     clf = FoldedClassifier("nano", leaf_width=32, tail="raw-residual").fit(support, y)
     assert max(largest) == 50
@@ -147,7 +147,7 @@ def test_the_command_line_leaves_wide_parquet_on_disk(files, monkeypatch):
     fit = ["fit", str(folder / "support.parquet"), "-t", "label", "-b", "nano", "-o"]
     predict = [str(folder / "query.parquet"), "-o"]
     assert run(app, [*fit, str(folder / "loaded.scff")]).exit_code == 0
-    monkeypatch.setattr("scff.wide._WIDE", 100)
+    monkeypatch.setattr("scff.tables.on_disk._WIDE", 100)
     monkeypatch.setattr("pandas.read_parquet", None)
     X, _ = read_labelled(folder / "support.parquet", "label")
     assert isinstance(X.values, ParquetColumns)

@@ -144,7 +144,7 @@ _ARM = """
 import sys, numpy as np, torch
 torch.set_num_threads(1)
 from scff import FoldedClassifier
-from scff.memory import PeakMemory
+from scff.memory.meter import PeakMemory
 method, width = sys.argv[1], int(sys.argv[2])
 rng = np.random.default_rng(0)
 y = np.arange(400) % 2

@@ -11,7 +11,8 @@ holds more than ``leaf_width`` of them, so the working memory stays flat however
 import numpy as np
 
 from scff import FoldedClassifier
-from scff.memory import PeakMemory, format_bytes
+from scff.memory.budget import format_bytes
+from scff.memory.meter import PeakMemory
 
 rng = np.random.default_rng(0)
 y = np.arange(200) % 2

@@ -16,7 +16,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 
 from scff import FoldedClassifier
-from scff.memory import PeakMemory
+from scff.memory.meter import PeakMemory
 
 X, y = load_breast_cancer(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=120, test_size=150, random_state=0)

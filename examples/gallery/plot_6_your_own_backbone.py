@@ -18,8 +18,8 @@ import torch
 
 from scff import FoldedClassifier
 from scff.backbones import BackboneSpec, LeafCache, register
-from scff.checkpoints import load_torch  # reads a file of weights without running code from it
-from scff.memory import Footprint
+from scff.backbones.weights.checkpoints import load_torch  # reads a file of weights without running code from it
+from scff.memory.budget import Footprint
 
 WIDTH = 64
 

@@ -12,22 +12,23 @@ __version__ = "0.1.0"
 __all__ = ["FoldPlan", "FoldedClassifier", "FoldedRegressor", "TailGate", "TailRule", "compile_plan", "errors", "tail"]
 
 if TYPE_CHECKING:
-    from scff import errors, tail
-    from scff.estimators import FoldedClassifier
-    from scff.plan import FoldPlan
-    from scff.planning import compile_plan
-    from scff.regression import FoldedRegressor
-    from scff.tail import TailGate, TailRule
+    from scff import errors
+    from scff.estimators.classifier import FoldedClassifier
+    from scff.estimators.regressor import FoldedRegressor
+    from scff.gate import decide as tail
+    from scff.gate.decide import TailGate, TailRule
+    from scff.plan.compile import compile_plan
+    from scff.plan.plan import FoldPlan
 
 _HOME = {
-    "FoldPlan": "scff.plan",
-    "FoldedClassifier": "scff.estimators",
-    "FoldedRegressor": "scff.regression",
-    "TailGate": "scff.tail",
-    "TailRule": "scff.tail",
-    "compile_plan": "scff.planning",
+    "FoldPlan": "scff.plan.plan",
+    "FoldedClassifier": "scff.estimators.classifier",
+    "FoldedRegressor": "scff.estimators.regressor",
+    "TailGate": "scff.gate.decide",
+    "TailRule": "scff.gate.decide",
+    "compile_plan": "scff.plan.compile",
     "errors": "scff.errors",
-    "tail": "scff.tail",
+    "tail": "scff.gate.decide",
 }
 
 
@@ -38,4 +39,4 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     module = import_module(_HOME[name])
-    return module if module.__name__ == f"scff.{name}" else getattr(module, name)
+    return module if name in ("errors", "tail") else getattr(module, name)

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from scff.memory import Footprint
-from scff.tables import Table
+from scff.memory.budget import Footprint
+from scff.tables.table import Table
 
 __all__ = [
     "BackboneSpec",

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from scff import checkpoints
 from scff.backbones.base import BackboneSpec
 from scff.backbones.registry import get_spec, specs
+from scff.backbones.weights import checkpoints
 from scff.errors import CheckpointError, CheckpointMissing
 
 __all__ = ["BackboneRow", "Verified", "fetch", "listing", "path", "readme_table", "update_readme", "verify"]
@@ -83,7 +83,7 @@ def listing() -> list[BackboneRow]:
 
 
 def fetch(name: str, *, progress: bool = False) -> Path:
-    """Get the weights of a backbone and check them; see `scff.checkpoints.fetch`."""
+    """Get the weights of a backbone and check them; see `scff.backbones.weights.checkpoints.fetch`."""
     return checkpoints.fetch(get_spec(name), progress=progress)
 
 

@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 import torch
 
-from scff import checkpoints
 from scff.backbones.base import BackboneSpec, RowBackbone
+from scff.backbones.weights import checkpoints
 from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError, CheckpointMissing
 
 __all__ = [
@@ -94,19 +94,13 @@ def specs() -> dict[str, BackboneSpec]:
 def _discover() -> None:
     global _discovered
     _discovered = True  # a plug-in that asks for the list while it is imported gets what is there so far
-    from scff.backbones import (
-        limix,
-        mitra,
-        orion_msp,
-        tabdpt,
-        tabfm,
-        tabicl_files,
-        tabicl_regression,
-        tabpfn_files,
-        tabpfn_v1,
-    )
+    from scff.backbones import limix, mitra, orion_msp, tabdpt, tabfm
+    from scff.backbones.tabicl import files as tabicl
+    from scff.backbones.tabicl import regression as tabicl_regression
+    from scff.backbones.tabpfn import files as tabpfn
+    from scff.backbones.tabpfn import v1 as tabpfn_v1
 
-    families = (tabicl_files, tabpfn_v1, tabpfn_files, tabicl_regression, limix, orion_msp, mitra, tabdpt, tabfm)
+    families = (tabicl, tabpfn_v1, tabpfn, tabicl_regression, limix, orion_msp, mitra, tabdpt, tabfm)
     for family in families:
         for spec in family.SPECS:
             register(spec)

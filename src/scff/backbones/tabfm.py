@@ -17,12 +17,12 @@ import numpy.typing as npt
 import torch
 from sklearn.impute import SimpleImputer
 
-from scff import checkpoints
 from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
-from scff.backbones.joint import JointBackbone, JointRowView, Step, probe
-from scff.backbones.ordinal import OrdinalCodes
+from scff.backbones.shared.categories import OrdinalCodes
+from scff.backbones.shared.joint import JointBackbone, JointRowView, Step, probe
+from scff.backbones.weights import checkpoints
 from scff.errors import BackboneNotAvailable, CheckpointError
-from scff.tables import Table
+from scff.tables.table import Table
 
 __all__ = ["SPECS", "TabFMBackbone", "TabFMView"]
 

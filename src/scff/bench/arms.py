@@ -24,10 +24,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from scff.errors import DataError
-from scff.estimators import FoldedClassifier
-from scff.planning import compile_plan
-from scff.tables import as_table
-from scff.tail import TailRule
+from scff.estimators.classifier import FoldedClassifier
+from scff.gate.decide import TailRule
+from scff.plan.compile import compile_plan
+from scff.tables.table import as_table
 
 __all__ = ["ARMS", "Arm", "build", "get_arm"]
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from scff.tables import as_table
+from scff.tables.table import as_table
 
 __all__ = ["FeatureGenerator"]
 

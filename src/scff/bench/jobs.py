@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from filelock import FileLock, Timeout
 
-from scff import checkpoints
 from scff.backbones.registry import get_spec, specs
+from scff.backbones.weights import checkpoints
 from scff.bench.arms import Arm, get_arm
 from scff.bench.folds import Protocol
 from scff.bench.metrics import score
@@ -24,7 +24,7 @@ from scff.bench.records import CellKey, Record, RecordStore
 from scff.bench.variants import Task, Variant, make_task
 from scff.bench.worker import ArmRequest, ArmResult, host_fingerprint, run_isolated
 from scff.errors import SCFFError
-from scff.planning import compile_plan
+from scff.plan.compile import compile_plan
 
 __all__ = ["Job", "Outcome", "RunSettings", "checkpoint_of", "clip_grid", "run_job"]
 

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scff.atomic import write_atomically
 from scff.errors import SCFFError
+from scff.tables.atomic import write_atomically
 
 __all__ = ["CellKey", "CorruptRecord", "Record", "RecordStore"]
 

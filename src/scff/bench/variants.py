@@ -12,7 +12,7 @@ import pandas as pd
 from scff.bench.folds import Protocol, Split, make_split
 from scff.bench.generate import FeatureGenerator
 from scff.bench.panels import Dataset, TableData
-from scff.tables import as_table
+from scff.tables.table import as_table
 
 __all__ = ["PLAIN", "Task", "Variant", "make_task"]
 

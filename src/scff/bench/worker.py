@@ -29,10 +29,10 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 
-from scff import checkpoints
 from scff.backbones.registry import load_backbone
+from scff.backbones.weights import checkpoints
 from scff.bench.arms import Arm, build
-from scff.memory import PeakMemory
+from scff.memory.meter import PeakMemory
 
 __all__ = ["ArmRequest", "ArmResult", "host_fingerprint", "run_arm", "run_isolated"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from scff.checkpoints import sha256
+from scff.backbones.weights.checkpoints import sha256
 from scff.pretrain import network
 from scff.pretrain.card import write_card
 from scff.pretrain.validation import validate

@@ -8,7 +8,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from scff.checkpoints import sha256
+from scff.backbones.weights.checkpoints import sha256
 
 
 def versions() -> dict[str, str]:

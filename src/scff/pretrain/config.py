@@ -186,7 +186,7 @@ class RecipeConfig:
         :func:`scff.pretrain.growth.restack`. Empty leaves them as they are.
     components : int
         Most principal components that stand behind the columns of a table, as they will at inference, see
-        :mod:`scff.components`; the checkpoint states it.
+        :mod:`scff.backbones.tabicl.components`; the checkpoint states it.
     tied : bool
         A context block that stands in several places stays one: its copies learn the same, and a checkpoint stores it
         once. The context runs deeper for the same size.

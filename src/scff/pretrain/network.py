@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from scff.atomic import write_atomically
 from scff.pretrain.config import ModelConfig
 from scff.pretrain.tables import MAX_CLASSES, UNSEEN, TableBatch
+from scff.tables.atomic import write_atomically
 
 
 def build(config: ModelConfig, seed: int) -> nn.Module:

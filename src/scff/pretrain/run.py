@@ -26,7 +26,7 @@ import torch.distributed as dist
 from torch.multiprocessing.spawn import spawn
 from tqdm.auto import tqdm
 
-from scff.checkpoints import sha256
+from scff.backbones.weights.checkpoints import sha256
 from scff.pretrain import network
 from scff.pretrain.card import write_card
 from scff.pretrain.config import RecipeConfig

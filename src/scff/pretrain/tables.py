@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from scff.components import LeafComponents, n_components
+from scff.backbones.tabicl.components import LeafComponents, n_components
 
 #: The backbone's own limit; more classes than this are never drawn.
 MAX_CLASSES = 10
@@ -106,7 +106,7 @@ def widen(batch: TableBatch, components: int) -> TableBatch:
     batch : TableBatch
         Tables as the backbone reads them.
     components : int
-        Most components; fewer on narrow tables, see :func:`scff.components.n_components`.
+        Most components; fewer on narrow tables, see :func:`scff.backbones.tabicl.components.n_components`.
 
     Returns
     -------

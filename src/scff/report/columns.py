@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from scff.plan import FoldPlan
-from scff.planning import compile_plan
+from scff.fold.tokens import FoldedTokens
+from scff.plan.compile import compile_plan
+from scff.plan.plan import FoldPlan
 from scff.report.leaf_out import LeafOut, leave_leaves_out
-from scff.token_folding import FoldedTokens
 
 if TYPE_CHECKING:
-    from scff.estimators import FoldedClassifier
+    from scff.estimators.classifier import FoldedClassifier
 
 __all__ = ["EFFECT", "column_evidence", "effective_plan", "evidence_frame", "folds_tokens"]
 

@@ -8,10 +8,10 @@ from html import escape
 import numpy as np
 import numpy.typing as npt
 
-from scff.plan import FoldPlan
+from scff.gate.decide import TailGate
+from scff.plan.plan import FoldPlan
 from scff.report import svg
 from scff.report.svg import COLOURS, Scale
-from scff.tail import TailGate
 
 __all__ = ["count_core", "evidence_curve", "leaf_blocks", "ranked_evidence"]
 

@@ -1,6 +1,6 @@
 """What a leaf is worth: class evidence in the support representation with its message and without it.
 
-Support messages may know their own labels (`scff.rehearsal`). So each half of the support is looked at as if it were
+Support messages may know their own labels (`scff.trials.trial`). So each half of the support is looked at as if it were
 new: the other half is the encoder's support, and these rows come in as queries, without labels. On their merged
 messages a nearest-prototype classifier is scored, each row against its own class without itself.
 """
@@ -16,15 +16,15 @@ import numpy.typing as npt
 import torch
 
 from scff.backbones.base import LeafCache, RowView
-from scff.caches import CacheStore
-from scff.evidence import alternate_halves, as_float, class_means, square_distances
-from scff.folding import Folded, Native
-from scff.plan import FoldPlan
-from scff.rehearsal import Rehearsal
-from scff.tail import TailGate, relearn
+from scff.fold.algorithm import Folded, Native
+from scff.fold.caches import CacheStore
+from scff.gate.class_evidence import alternate_halves, as_float, class_means, square_distances
+from scff.gate.decide import TailGate, relearn
+from scff.plan.plan import FoldPlan
+from scff.trials.trial import Rehearsal
 
 if TYPE_CHECKING:
-    from scff.estimators import FoldedClassifier
+    from scff.estimators.classifier import FoldedClassifier
 
 __all__ = ["LeafOut", "leave_leaves_out", "prototype_nll"]
 

@@ -15,16 +15,16 @@ import pandas as pd
 
 import scff
 from scff.errors import DataError
-from scff.plan import FoldPlan
+from scff.gate.decide import TailGate
+from scff.plan.plan import FoldPlan
 from scff.report import sections
 from scff.report.columns import effective_plan, evidence_frame, folds_tokens
 from scff.report.leaf_out import leave_leaves_out
 from scff.report.quality import Quality, assess, known_columns, split_target
 from scff.report.tail_section import tail
-from scff.tail import TailGate
 
 if TYPE_CHECKING:
-    from scff.estimators import FoldedClassifier
+    from scff.estimators.classifier import FoldedClassifier
 
 __all__ = ["Report", "make_report", "write_report"]
 

@@ -12,13 +12,13 @@ import pandas as pd
 from sklearn import metrics
 
 from scff.errors import DataError
-from scff.folding import Folded
-from scff.memory import PeakMemory
+from scff.fold.algorithm import Folded
+from scff.memory.meter import PeakMemory
 from scff.report import svg
 from scff.report.svg import COLOURS, Scale
 
 if TYPE_CHECKING:
-    from scff.estimators import FoldedClassifier
+    from scff.estimators.classifier import FoldedClassifier
 
 __all__ = ["Bin", "Quality", "assess", "calibration_figure", "known_columns", "roc_figure", "split_target"]
 

@@ -8,13 +8,13 @@ from html import escape
 import numpy as np
 import numpy.typing as npt
 
-from scff.gates import Rehearsed
-from scff.memory import format_bytes
-from scff.plan import FoldPlan
+from scff.gate.decide import TailGate
+from scff.gate.record import Rehearsed
+from scff.memory.budget import format_bytes
+from scff.plan.plan import FoldPlan
 from scff.report.figures import evidence_curve, leaf_blocks
 from scff.report.quality import Quality, calibration_figure, roc_figure
 from scff.report.svg import significant
-from scff.tail import TailGate
 
 __all__ = ["cost", "folded", "good", "tile", "used"]
 

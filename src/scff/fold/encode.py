@@ -1,0 +1,226 @@
+"""Where leaves are encoded: the engine takes leaves and rows, and gives back mean messages.
+
+Messages are summed as they come, in the order of the leaves: two representations are alive, not one per leaf. This
+module has the engine of one process; `scff.fold.ray` has the one of a Ray cluster.
+
+Shape legend: ``G`` leaves of a group, ``S`` support rows, ``Q`` query rows, ``E`` representation width.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import torch
+from tqdm.auto import tqdm
+
+from scff.backbones.base import IntArray, LeafCache, RowView
+from scff.fold.caches import CacheStore
+from scff.fold.threads import default_workers, in_order
+from scff.tables.table import Table
+
+__all__ = ["Engine", "FoldOptions", "LocalEngine", "Queries", "Stratum", "add_messages", "equal_width"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class FoldOptions:
+    """How a fold is run; nothing here changes a prediction beyond float noise.
+
+    Attributes
+    ----------
+    leaf_batch : int or None
+        Leaves of equal width encoded in one call. Pays on accelerators, not on a CPU. None is as many as the device has
+        room for, which is settled when the leaves are known.
+    query_chunk : int
+        Query rows encoded in one call.
+    pass_rows : int
+        Query rows taken through all leaves before the context sees them: each leaf's cache is fetched once a pass.
+    encode_unused_tail : bool
+        Encode the Tail even where the gate cannot let it in, as the paper literally does; for audits.
+    progress : bool
+        Show a progress bar.
+    workers : int
+        Groups of leaves encoded side by side, each in a thread of its own; for a CPU.
+    device : torch.device
+        Where the model is.
+    """
+
+    leaf_batch: int | None = 1
+    query_chunk: int = 256
+    pass_rows: int = 8192
+    encode_unused_tail: bool = False
+    progress: bool = False
+    workers: int = 1
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+
+    @classmethod
+    def on(
+        cls,
+        device: torch.device,
+        leaf_batch: int | Literal["auto"],
+        query_chunk: int | Literal["auto"],
+        encode_unused_tail: bool,
+        progress: bool,
+    ) -> FoldOptions:
+        """Fill in what the device suggests for every ``"auto"``."""
+        accelerated = device.type != "cpu"
+        return cls(
+            leaf_batch=(None if accelerated else 1) if leaf_batch == "auto" else leaf_batch,
+            query_chunk=(1024 if accelerated else 256) if query_chunk == "auto" else query_chunk,
+            encode_unused_tail=encode_unused_tail,
+            progress=progress,
+            workers=1 if accelerated else default_workers(),
+            device=device,
+        )
+
+
+class Stratum(Protocol):
+    """The leaves of Core or Tail after their support was encoded.
+
+    Attributes
+    ----------
+    mean_SE : Tensor
+        Mean message of the support rows.
+    """
+
+    mean_SE: torch.Tensor
+
+    def query(self, queries: Any) -> torch.Tensor:
+        """Mean message_QE of query rows, as `Engine.queries` prepared them."""
+        ...
+
+    def drop(self) -> None:
+        """Forget what was kept for queries."""
+        ...
+
+
+class Engine(Protocol):
+    """Encodes leaves."""
+
+    def encode(self, view: RowView, leaves: Sequence[IntArray], label: str) -> Stratum:
+        """Encode the support rows of all leaves of a stratum."""
+        ...
+
+    def queries(self, view: RowView, rows: Table) -> Any:
+        """Prepare query rows once, for all leaves."""
+        ...
+
+
+class LocalEngine:
+    """Encodes leaves in this process, some of them side by side."""
+
+    def __init__(self, store: CacheStore, options: FoldOptions) -> None:
+        self._store = store
+        self._options = options
+
+    def encode(self, view: RowView, leaves: Sequence[IntArray], label: str) -> LocalStratum:
+        """Encode the support rows of all leaves of a stratum."""
+
+        def encode(group: tuple[IntArray, ...]) -> tuple[torch.Tensor, int]:
+            message_GSE, cache = view.encode_support(group)
+            # Put away here: whoever holds the result would keep this cache alive beside the next one.
+            return message_GSE, self._store.put(cache)
+
+        total: torch.Tensor | None = None
+        kept = []
+        groups = list(equal_width(leaves, self._options.leaf_batch))
+        # The widest leaf is the first of a stratum.
+        with closing(in_order(encode, groups, self._options.workers, first_alone=True)) as results:
+            for group, (message_GSE, key) in zip(groups, _bar(results, len(groups), label, self._options), strict=True):
+                total = add_messages(total, message_GSE)
+                kept.append((group, key))
+        assert total is not None
+        return LocalStratum(self._store, self._options, kept, len(leaves), total / len(leaves))
+
+    def queries(self, view: RowView, rows: Table) -> Queries:
+        """Prepare query rows in chunks."""
+        return Queries(view, rows, self._options.query_chunk)
+
+
+@dataclass
+class LocalStratum:
+    """Encoded leaves whose caches are in this process, or in its files."""
+
+    _store: CacheStore
+    _options: FoldOptions
+    _kept: list[tuple[tuple[IntArray, ...], int]]
+    _n_leaves: int
+    mean_SE: torch.Tensor
+
+    def query(self, queries: Queries) -> torch.Tensor:
+        """Mean message_QE of query rows."""
+
+        def encode(kept: tuple[tuple[IntArray, ...], int]) -> torch.Tensor:
+            return queries.encode(kept[0], self._store.get(kept[1]))
+
+        total: torch.Tensor | None = None
+        with closing(in_order(encode, self._kept, self._options.workers)) as results:
+            for message_GQE in _bar(results, len(self._kept), "leaves", self._options):
+                total = add_messages(total, message_GQE)
+        assert total is not None
+        return total / self._n_leaves
+
+    def drop(self) -> None:
+        """Free the caches."""
+        for _, key in self._kept:
+            self._store.drop(key)
+        self._kept = []
+
+
+class Queries:
+    """Query rows in chunks, which are halved when an accelerator runs out of memory.
+
+    Only these are: support rows are encoded together or not at all, and no row is ever left out.
+    """
+
+    def __init__(self, view: RowView, rows: Table, chunk: int) -> None:
+        self._view, self._rows = view, rows
+        self._cut(chunk)
+
+    def encode(self, leaves: Sequence[IntArray], cache: LeafCache) -> torch.Tensor:
+        """Messages_GQE of all rows."""
+        while True:
+            try:
+                parts = [self._view.encode_query(leaves, cache, chunk) for chunk in self._chunks]
+                return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+            except torch.cuda.OutOfMemoryError:  # the same class as torch.OutOfMemoryError, under its older name
+                if self.chunk == 1:
+                    raise
+            logger.info("out of device memory: query rows go on in chunks of %d", self.chunk // 2)
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+            self._cut(self.chunk // 2)
+
+    def _cut(self, chunk: int) -> None:
+        self.chunk = min(chunk, self._rows.n_rows)
+        starts = range(0, self._rows.n_rows, self.chunk)
+        self._chunks = [self._view.prepare(self._rows.rows(i, i + self.chunk)) for i in starts]
+
+
+def equal_width(leaves: Sequence[IntArray], most: int | None) -> Iterator[tuple[IntArray, ...]]:
+    """Neighbouring leaves of equal width, at most ``most`` together."""
+    group: list[IntArray] = []
+    for leaf in leaves:
+        if group and (len(group) == (most or 1) or len(group[0]) != len(leaf)):
+            yield tuple(group)
+            group = []
+        group.append(leaf)
+    yield tuple(group)
+
+
+def add_messages(total: torch.Tensor | None, message_GTE: torch.Tensor) -> torch.Tensor:
+    """Add the messages of a group to a running sum, one at a time: the sum does not depend on the grouping."""
+    for message in message_GTE:
+        total = message.clone() if total is None else total.add_(message)
+    assert total is not None
+    return total
+
+
+def _bar(results: Iterator[Any], count: int, label: str, options: FoldOptions) -> Any:
+    # `delay`: whatever is done within a second needs no bar.
+    return tqdm(results, desc=label, total=count, disable=not options.progress, leave=False, delay=1.0)

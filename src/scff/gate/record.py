@@ -1,0 +1,271 @@
+"""What the Tail gate is told and what it records: the rule, every candidate's numbers, the decision.
+
+Shape legend: ``S`` support rows, ``Q`` query rows, ``E`` representation width, ``K`` classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from scff.gate.class_evidence import as_float, softmax, square_distances
+
+if TYPE_CHECKING:
+    from scff.report.display import GateDisplay
+
+__all__ = ["TAIL_RULES", "Candidate", "CandidateName", "Rehearsed", "TailGate", "TailRule", "UpdateMap"]
+
+FloatArray = npt.NDArray[np.float64]
+CandidateName = Literal["raw", "prototype"]
+
+
+@dataclass(frozen=True)
+class TailRule:
+    """What a Tail update must be and do to be let in. The defaults are the paper's full method, rehearsed.
+
+    Attributes
+    ----------
+    project : bool
+        Remove the direction of the Tail that is aligned with the Core.
+    candidates : tuple of {"raw", "prototype"}
+        Updates to try, in order.
+    step : {"fisher", "fixed"}
+        ``"fisher"`` takes the smaller of the two halves' optimal Fisher steps, ``"fixed"`` always 1.
+    check : {"reciprocal", "none"}
+        ``"reciprocal"`` requires better Fisher separation and prototype NLL, and no lower accuracy, in both directions.
+    single_leaf_fallback : bool
+        Accept on Fisher separation alone when the Tail is one leaf.
+    binary_only : bool
+        Leave multiclass tasks to the Core.
+    scale : {"own", "core"}
+        Distance scale of the nearest-prototype check (see the module's notes).
+    rehearse : {"auto", "always", "never"}
+        Whether an update must also lower the model's own loss on support rows that are held back, each half of the
+        support predicting the other (`scff.trials.trial`). ``"auto"`` asks where the feature encoder reads labels, for
+        there the other checks prove little; the paper never asks.
+    """
+
+    project: bool = True
+    candidates: tuple[CandidateName, ...] = ("raw", "prototype")
+    step: Literal["fisher", "fixed"] = "fisher"
+    check: Literal["reciprocal", "none"] = "reciprocal"
+    single_leaf_fallback: bool = True
+    binary_only: bool = True
+    scale: Literal["own", "core"] = "own"
+    rehearse: Literal["auto", "always", "never"] = "auto"
+
+
+_PAPER = TailRule(rehearse="never")
+_OPEN = replace(_PAPER, single_leaf_fallback=False, binary_only=False)
+
+TAIL_RULES: dict[str, TailRule] = {
+    "gated": TailRule(),
+    "paper": _PAPER,
+    "centred": replace(_PAPER, project=False),
+    # The paper's five-step construction of the update: residual, prototype map, Fisher step, acceptance, fallback;
+    # the binary restriction is the last step, so none of the five has it.
+    "raw-residual": replace(_OPEN, candidates=("raw",), step="fixed", check="none"),
+    "fixed-prototype": replace(_OPEN, candidates=("prototype",), step="fixed", check="none"),
+    "fisher": replace(_OPEN, candidates=("prototype",), check="none"),
+    "no-single-leaf-fallback": _OPEN,
+    "no-binary-restriction": replace(_OPEN, single_leaf_fallback=True),
+}
+"""Named rules: the library's gate, the paper's, and its component controls (random routing is a choice of the plan)."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Every number behind one candidate's acceptance; pairs are (without the update, with it).
+
+    Attributes
+    ----------
+    name : {"raw", "prototype"}
+    alpha_a, alpha_b, alpha : float
+        Fisher steps of the halves, and the step used.
+    fisher_a, fisher_b : tuple of float
+        Fisher ratio on each half.
+    nll_ab, nll_ba : tuple of float
+        Nearest-prototype NLL: fitted on A and scored on B, and the other way round.
+    accuracy_ab, accuracy_ba : tuple of float
+        The same for accuracy.
+    passed : bool
+    """
+
+    name: CandidateName
+    alpha_a: float
+    alpha_b: float
+    alpha: float
+    fisher_a: tuple[float, float]
+    fisher_b: tuple[float, float]
+    nll_ab: tuple[float, float]
+    nll_ba: tuple[float, float]
+    accuracy_ab: tuple[float, float]
+    accuracy_ba: tuple[float, float]
+    passed: bool = False
+
+    @property
+    def fisher_improves(self) -> bool:
+        """Fisher separation is better on both halves."""
+        return self.fisher_a[1] > self.fisher_a[0] and self.fisher_b[1] > self.fisher_b[0]
+
+    @property
+    def nll_gain(self) -> float:
+        """Prototype-NLL gain in the worse of the two directions."""
+        return min(self.nll_ab[0] - self.nll_ab[1], self.nll_ba[0] - self.nll_ba[1])
+
+    @property
+    def accuracy_holds(self) -> bool:
+        """Prototype accuracy is not lower in either direction."""
+        return self.accuracy_ab[1] >= self.accuracy_ab[0] and self.accuracy_ba[1] >= self.accuracy_ba[0]
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """How the model did on support rows that were held back, without what was tried and with it.
+
+    What was tried is the Tail (`TailGate.rehearsed`) or the columns linked to the Core (`FoldedClassifier.links_`).
+
+    Attributes
+    ----------
+    nll : tuple of tuple of float
+        Mean loss without it and with it: half A predicting half B, then B predicting A if it came to that.
+    gain : float
+        Mean fall of the loss over all held-back rows.
+    error : float
+        Standard error of the gain.
+    reason : str or None
+        What it fell short of; None if it passed.
+    step : float
+        Share of the gate's own step that did best on the held-back rows.
+    candidates : tuple of Candidate
+        What half A tried, judged on its own two halves.
+    """
+
+    nll: tuple[tuple[float, float], ...]
+    gain: float
+    error: float
+    reason: str | None
+    step: float = 1.0
+    candidates: tuple[Candidate, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Better in both directions, and by more than the standard error."""
+        return self.reason is None
+
+
+@dataclass(frozen=True)
+class UpdateMap:
+    """What turns messages into the accepted update: learned on the support, applied to queries."""
+
+    core_mean_E: FloatArray
+    tail_mean_E: FloatArray
+    rho: float
+    norm: float
+    centroids_KE: FloatArray
+    frequencies_K: FloatArray
+    bandwidth: float
+
+    def residual(self, c: FloatArray, t: FloatArray) -> FloatArray:
+        """The Tail less what the Core says."""
+        return (t - self.tail_mean_E) - self.rho * (c - self.core_mean_E)
+
+    def prototype(self, r: FloatArray, own_distance: tuple[FloatArray, npt.NDArray[np.int64]] | None) -> FloatArray:
+        """The residual drawn towards the class prototypes."""
+        distance = square_distances(r, self.centroids_KE)
+        if own_distance is not None:  # support rows: the own class without the row itself
+            distance[np.arange(len(r)), own_distance[1]] = own_distance[0]
+        weights = softmax(-distance / self.bandwidth)
+        return weights @ (self.centroids_KE - self.frequencies_K @ self.centroids_KE)
+
+
+@dataclass(frozen=True)
+class TailGate:
+    """The decision on the Tail, and the update it lets in.
+
+    Attributes
+    ----------
+    alpha : float
+        Weight of the update; 0 when nothing was accepted.
+    accepted : {"raw", "prototype"} or None
+    reason : str
+        One sentence: why it was accepted or not.
+    rho : float
+        Projection coefficient of the Tail on the Core.
+    candidates : tuple of Candidate
+        Every candidate that was tried, with its numbers; where a rehearsal turned the Tail away, those of its half A.
+    n_tail_leaves : int
+    rule : TailRule
+    rehearsed : Rehearsed or None
+        What the rehearsal said, where there was one.
+    support_update : ndarray of shape (S, E) or None
+        ``alpha * v`` for the support rows.
+    """
+
+    alpha: float
+    accepted: CandidateName | None
+    reason: str
+    rho: float = 0.0
+    candidates: tuple[Candidate, ...] = ()
+    n_tail_leaves: int = 0
+    rule: TailRule = field(default_factory=TailRule)
+    rehearsed: Rehearsed | None = None
+    support_update: FloatArray | None = field(default=None, repr=False, compare=False)
+    _map: UpdateMap | None = field(default=None, repr=False, compare=False)
+
+    def update(self, c: Any, t: Any) -> FloatArray:
+        """``alpha * v`` for query rows, from their Core and Tail messages and what the support taught.
+
+        Parameters
+        ----------
+        c, t : array-like of shape (Q, E)
+            Averaged Core and Tail messages of the query rows.
+
+        Returns
+        -------
+        ndarray of shape (Q, E)
+        """
+        c, t = as_float(c), as_float(t)
+        if self.accepted is None or self._map is None:
+            return np.zeros_like(c)
+        v = self._map.residual(c, t)
+        if self.accepted == "prototype":
+            v = self._map.prototype(v, None)
+        return (self.alpha * self._map.norm) * v
+
+    def shortened(self, rehearsed: Rehearsed) -> TailGate:
+        """The same decision with the step a rehearsal found best."""
+        update = None if self.support_update is None else rehearsed.step * self.support_update
+        return replace(self, alpha=rehearsed.step * self.alpha, support_update=update, rehearsed=rehearsed)
+
+    def __repr__(self) -> str:
+        if self.accepted is None:
+            return f"TailGate(Core only: {self.reason})"
+        return f"TailGate({self.accepted} update accepted, alpha={self.alpha:.3f})"
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> GateDisplay:
+        """Draw by how much each candidate passed or failed each check.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        **kwargs
+            Passed to matplotlib's ``barh``.
+
+        Returns
+        -------
+        GateDisplay
+            With the axes in ``ax_`` and the figure in ``figure_``.
+        """
+        from scff.report.display import GateDisplay
+
+        return GateDisplay(self).plot(ax, **kwargs)
+
+    def _repr_html_(self) -> str:
+        from scff.report.display import gate_html
+
+        return gate_html(self)

@@ -1,0 +1,1 @@
+"""Scoring tables with a fitted model."""

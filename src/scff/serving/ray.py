@@ -1,0 +1,49 @@
+"""Many tables scored by one model on a Ray cluster."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scff.fold.ray import RETRIES, connect, result_of, unpacked
+from scff.serving.score import score_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from scff.estimators.classifier import FoldedClassifier
+
+__all__ = ["score_parts"]
+
+
+def score_parts(model: FoldedClassifier, parts: Sequence[Path], proba: bool) -> Iterator[pd.DataFrame]:
+    """Predict the rows of many tables, each a task; the model is unpacked and compiled once per worker.
+
+    Parameters
+    ----------
+    model : FoldedClassifier
+        A fitted model.
+    parts : sequence of Path
+        Tables, at paths that every worker can read.
+    proba : bool
+        Also give one probability column per class.
+
+    Yields
+    ------
+    DataFrame
+        Predictions of each table, in the order of ``parts``.
+    """
+    ray = connect()
+    task = ray.remote(_score).options(max_retries=RETRIES)
+    single = copy.copy(model)  # without what it has compiled; a worker is on its own
+    single.engine, single.verbose = "local", 0
+    shared = [ray.put(single)]
+    for sent in [task.remote(shared, path, proba) for path in parts]:
+        yield result_of(ray, sent)
+
+
+def _score(shared: list[Any], path: Path, proba: bool) -> pd.DataFrame:
+    """On a worker: predictions of one table."""
+    return score_table(unpacked(shared), path, proba)

@@ -1,0 +1,44 @@
+"""Predictions of a table on disk, as a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from scff.errors import DataError
+from scff.tables.files import read_columns
+
+if TYPE_CHECKING:
+    from scff.estimators.classifier import FoldedClassifier
+
+__all__ = ["parts_of", "score_table"]
+
+
+def score_table(model: FoldedClassifier, path: Path, proba: bool) -> pd.DataFrame:
+    """Predict the rows of a table; with ``proba`` also one probability column per class."""
+    names = [str(name) for name in model.feature_names_in_]
+    P = model.predict_proba(read_columns(path, names, model._support.is_numeric))
+    out = pd.DataFrame({"prediction": model.classes_[P.argmax(axis=1)]})
+    if proba:
+        for k, label in enumerate(model.classes_):
+            out[f"p_{label}"] = P[:, k]
+    return out
+
+
+def parts_of(path: Path) -> list[Path]:
+    """The files of a table: the Parquet files of a directory in the order of their paths, or the one file.
+
+    Raises
+    ------
+    DataError
+        If a directory holds none.
+    """
+    if not path.is_dir():
+        return [path]
+    # Names that start with a dot or an underscore are notes of whoever wrote the directory.
+    found = sorted(part for part in path.rglob("*.parquet") if not part.name.startswith((".", "_")))
+    if not found:
+        raise DataError(f"There is no .parquet file in {path}; check the path.")
+    return found

@@ -1,0 +1,1 @@
+"""Beyond the paper: alternatives, and the held-back labelled rows that choose between them."""
