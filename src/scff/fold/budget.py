@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from scff.backbones.base import IntArray, RowView, TokenView
+from scff.backbones.base import IntArray, RowView, TokenView, Views
 from scff.errors import DataError, MemoryBudgetError
 from scff.fold.algorithm import Compiled, FoldOptions, Native, fold
 from scff.fold.caches import MEMORY_BYTES, CacheMode, CacheStore
@@ -32,7 +32,7 @@ METHODS = ("scff", "native", "raw-core", "bounded-core", "mass-huber")
 
 
 def compile_members(
-    views: Sequence[RowView | TokenView],
+    views: Views[RowView | TokenView],
     plan: FoldPlan | None,
     y: IntArray,
     method: Method,
@@ -48,7 +48,7 @@ def compile_members(
 
     Parameters
     ----------
-    views : sequence of RowView or TokenView
+    views : Views of RowView or TokenView
     plan : FoldPlan or None
         None for native inference.
     y : ndarray of int
@@ -73,18 +73,19 @@ def compile_members(
     list of Compiled
     """
     cache_bytes = MEMORY_BYTES
-    if not getattr(views[0], "thread_safe", False):
+    first = views.view(0)
+    if not getattr(first, "thread_safe", False):
         options = replace(options, workers=1)
     if options.leaf_batch is None:
         widest = 1 if plan is None else max(map(len, plan.leaves))
-        leaf_bytes = views[0].native_bytes(widest, options.query_chunk)
+        leaf_bytes = first.native_bytes(widest, options.query_chunk)
         options = replace(options, leaf_batch=leaves_that_fit(free_bytes(options.device), leaf_bytes))
     if limit is not None:
-        options, cache_bytes = _within(limit, views[0], plan, len(y), method, options)
+        options, cache_bytes = _within(limit, first, plan, len(y), method, options)
     store = CacheStore(cache, cache_bytes)
     where: Engine = LocalEngine(store, options)
     if engine == "ray":
-        if plan is None or method not in ("scff", "bounded-core") or isinstance(views[0], TokenView):
+        if plan is None or method not in ("scff", "bounded-core") or isinstance(first, TokenView):
             raise DataError(
                 'engine="ray" spreads the leaves of a row backbone over a cluster; use it with method="scff" or '
                 '"bounded-core", or leave engine at "local".'
@@ -93,7 +94,8 @@ def compile_members(
 
         where = RayEngine(options) if limit is None else RayEngine(options, most=options.leaf_batch or 1)
     members: list[Compiled] = []
-    for i, view in enumerate(views):
+    for i in range(len(views)):
+        view = first if i == 0 else views.view(i)
         if plan is None:
             members.append(Native(view, view.columns))
         elif method == "raw-core":
@@ -136,7 +138,8 @@ def choose_core(plan: FoldPlan, rehearsal: Rehearsal, options: FoldOptions) -> t
         return plan, None
 
     def compile_half(view: RowView | TokenView, core: FoldPlan, codes: IntArray) -> Compiled:
-        return compile_members([view], core, codes, "bounded-core", None, None, False, options, rehearsal.limit)[0]
+        views = Views(1, lambda _: view)
+        return compile_members(views, core, codes, "bounded-core", None, None, False, options, rehearsal.limit)[0]
 
     said = rehearsal.choose(plan, linked, compile_half)
     return linked if said.passed else plan, said
@@ -168,7 +171,8 @@ def _within(
         return replace(options, query_chunk=chunk), 0
     batch = options.leaf_batch or 1
     most = batch * options.workers
-    leaf = view.footprint(max(map(len, plan.leaves)), limit // most)
+    view.shrink_blocks(limit // most)
+    leaf = view.footprint(max(map(len, plan.leaves)))
     blocks = keep_within(limit, leaf, n_support, options.query_chunk, options.pass_rows, most)
     batch = min(batch, blocks.leaf_batch)
     options = replace(
