@@ -42,7 +42,7 @@ def main() -> None:
         build(args.model, Path(folder) / "model.ckpt")
         backbone = load_backbone(Path(folder) / "model.ckpt", torch.device("cpu"))
     X = np.random.default_rng(0).standard_normal((args.rows, args.leaf_width), dtype=np.float32)
-    (view,) = backbone.views(Table(X), np.arange(args.rows) % 2, n_estimators=1, cache=True, random_state=0)
+    view = backbone.views(Table(X), np.arange(args.rows) % 2, n_estimators=1, cache=True, random_state=0).view(0)
     leaf = [np.arange(args.leaf_width)]
     backbone.model.requires_grad_(False)  # the counter follows gradients, and there are none
     with FlopCounterMode(display=False) as counter:

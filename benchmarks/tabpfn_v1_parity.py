@@ -74,7 +74,7 @@ def main() -> None:
     for name, (Xs, ys, Xq) in tables().items():
         np.random.seed(0)  # noqa: NPY002  the package draws from the global state
         theirs = package.fit(Xs, ys).predict_proba(Xq)
-        view = backbone.views(as_table(Xs), ys.astype(np.int64), n_estimators=1, cache=True, random_state=0)[0]
+        view = backbone.views(as_table(Xs), ys.astype(np.int64), n_estimators=1, cache=True, random_state=0).view(0)
         ours = backbone.combine([view.native(view.compile_native(view.columns), as_table(Xq)).numpy()])
         difference = float(np.abs(theirs - ours).max())
         worst = max(worst, difference)

@@ -47,7 +47,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((args.rows, args.leaves * args.leaf_width), dtype=np.float32)
     y = np.arange(args.rows) % 2
-    (view,) = backbone.views(Table(X), y, n_estimators=1, cache=True, random_state=0)
+    view = backbone.views(Table(X), y, n_estimators=1, cache=True, random_state=0).view(0)
     leaves = [(leaf,) for leaf in np.split(np.arange(X.shape[1]), args.leaves)]
     # name: torch's threads, leaves side by side
     arms = {"one thread": (1, 1), "threads in every product": (args.threads, 1), "a leaf each": (args.threads,) * 2}

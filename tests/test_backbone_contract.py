@@ -47,7 +47,9 @@ def make_table(n_classes=2, n_columns=26, n_support=56, n_query=13, seed=0):
 
 
 def view_of(path, X, y, cache=True):
-    return load_backbone(path, CPU).views(as_table(X), np.asarray(y), n_estimators=1, cache=cache, random_state=0)[0]
+    return (
+        load_backbone(path, CPU).views(as_table(X), np.asarray(y), n_estimators=1, cache=cache, random_state=0).view(0)
+    )
 
 
 def proba(path, Xs, ys, Xq, **options):
@@ -168,7 +170,7 @@ def test_the_support_does_not_see_query_rows(adapter, path):
 def test_one_context_and_one_head_call(path, monkeypatch):
     Xs, ys, Xq = make_table(2)
     backbone = load_backbone(path, CPU)  # kept, because loading it anew probes it, which calls everything once
-    kind = type(backbone.views(Table(Xs), ys, n_estimators=1, cache=True, random_state=0)[0])
+    kind = type(backbone.views(Table(Xs), ys, n_estimators=1, cache=True, random_state=0).view(0))
     calls = []
     for name in ("build_context", "predict", "native"):
         original = getattr(kind, name)

@@ -43,7 +43,7 @@ def halves(y):
 def seen_as_new(model, leaves, fit, new):
     """Messages of some leaves: of the half that is the encoder's support, and of the other as query rows."""
     X, y = model._support.values, model._codes
-    view = model._runtime[0].views(Table(X[fit]), y[fit], n_estimators=1, cache=True, random_state=0)[0]
+    view = model._runtime[0].views(Table(X[fit]), y[fit], n_estimators=1, cache=True, random_state=0).view(0)
     rows = view.prepare(Table(X[new]))
     support, query = [], []
     for leaf in leaves:

@@ -66,7 +66,7 @@ def test_training_shows_what_inference_will() -> None:
 def _view(backbone, X):
     y = np.arange(len(X), dtype=np.int64) % 2
     loaded = load_backbone(backbone, torch.device("cpu"))
-    return loaded.views(Table(X), y, n_estimators=1, cache=True, random_state=0)[0]
+    return loaded.views(Table(X), y, n_estimators=1, cache=True, random_state=0).view(0)
 
 
 def _asked_for(backbone) -> int:
@@ -100,7 +100,7 @@ def test_memory_is_counted_with_them(checkpoint_dir: Path, tmp_path: Path) -> No
     torch.save({**stored, "view": {"components": 20}}, tmp_path / "twenty.ckpt")
     X, _, _ = make_wide(n_columns=80)
     plain, wider = (_view(str(path), X) for path in (checkpoint_dir / "v2.ckpt", tmp_path / "twenty.ckpt"))
-    assert wider.footprint(60, None).cache == plain.footprint(80, None).cache
+    assert wider.footprint(60).cache == plain.footprint(80).cache
     assert wider.native_bytes(60, 10) == plain.native_bytes(80, 10)
 
 

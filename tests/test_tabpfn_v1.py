@@ -80,7 +80,7 @@ def test_a_leaf_is_scaled_by_its_own_width(tiny):
     # One column in one leaf: slot 0 holds 100 times its clipped z-score, every other slot nothing.
     backbone = load_backbone(tiny, torch.device("cpu"))
     x = np.linspace(-1, 1, 9)[:, None]
-    view = backbone.views(Table(x), np.arange(9) % 2, n_estimators=1, cache=True, random_state=0)[0]
+    view = backbone.views(Table(x), np.arange(9) % 2, n_estimators=1, cache=True, random_state=0).view(0)
     message, _ = view.encode_support([np.array([0])])
     z = (x[:, 0] - x.mean()) / (x.std(ddof=1) + 1e-6)
     net = backbone.model
@@ -93,7 +93,7 @@ def test_native_reads_everything_when_the_varying_columns_fit(tiny):
     X = np.ones((30, 150))
     X[:, ::3] = rng.normal(size=(30, 50))
     backbone = load_backbone(tiny, torch.device("cpu"))
-    view = backbone.views(Table(X), np.arange(30) % 2, n_estimators=1, cache=True, random_state=0)[0]
+    view = backbone.views(Table(X), np.arange(30) % 2, n_estimators=1, cache=True, random_state=0).view(0)
     np.testing.assert_array_equal(view.native_columns(view.columns), np.arange(0, 150, 3))
 
 
@@ -104,7 +104,7 @@ def test_the_hundred_columns_follow_the_seed_and_leave_the_global_state_alone(ti
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     drawn = []
     for seed in (0, 0, 1):
-        view = backbone.views(Table(X), y, n_estimators=1, cache=True, random_state=seed)[0]
+        view = backbone.views(Table(X), y, n_estimators=1, cache=True, random_state=seed).view(0)
         drawn.append(view.native_columns(view.columns))
     np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
     assert len(np.unique(drawn[0])) == 100

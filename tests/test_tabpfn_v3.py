@@ -158,4 +158,4 @@ def test_a_licence_not_accepted_is_one_sentence(monkeypatch, tmp_path):
 
 def _view(path, X, y, cache=True):
     backbone = load_backbone(path, torch.device("cpu"))
-    return backbone.views(as_table(X), np.asarray(y), n_estimators=1, cache=cache, random_state=0)[0]
+    return backbone.views(as_table(X), np.asarray(y), n_estimators=1, cache=cache, random_state=0).view(0)

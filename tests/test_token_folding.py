@@ -123,7 +123,11 @@ def test_row_folding_is_refused_with_the_reason(path, wide, method):
 def test_tokens_of_one_leaf_give_native_inference(path, wide):
     Xs, ys, Xq = wide
     Xs, Xq = Xs[:, :13], Xq[:, :13]
-    view = load_backbone(path, torch.device("cpu")).views(Table(Xs), ys, n_estimators=1, cache=False, random_state=0)[0]
+    view = (
+        load_backbone(path, torch.device("cpu"))
+        .views(Table(Xs), ys, n_estimators=1, cache=False, random_state=0)
+        .view(0)
+    )
     native = view.native(view.compile_native(view.columns), Table(Xq))
     tokens, state = view.tokenize_support(view.columns)
     query = view.tokenize_query(view.columns, state, view.prepare(Table(Xq)))

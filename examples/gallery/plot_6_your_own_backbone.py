@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from scff import FoldedClassifier
-from scff.backbones import BackboneSpec, LeafCache, register
+from scff.backbones import BackboneSpec, LeafCache, Views, register
 from scff.backbones.weights.checkpoints import load_torch  # reads a file of weights without running code from it
 from scff.memory.budget import Footprint
 
@@ -31,10 +31,13 @@ class RandomView:
         self.seed, self.support, self.y = seed, support.numeric(), torch.from_numpy(y)
         self.columns = np.flatnonzero(np.nanstd(self.support, axis=0) > 0)
 
-    def footprint(self, width, limit):
+    def footprint(self, width):
         """Bytes of one leaf: what ``memory_limit`` is kept with."""
         row = 8 * 3 * width + 4 * WIDTH
         return Footprint(scratch=0, cache=4 * width * WIDTH, support_row=row, query_row=row, summary_row=4 * WIDTH)
+
+    def shrink_blocks(self, limit):
+        """A tight budget would make blocks smaller here, if there were any."""
 
     def native_bytes(self, width, n_query):
         return (len(self.support) + n_query) * (8 * 3 * width + 4 * WIDTH) + 4 * width * WIDTH
@@ -87,7 +90,7 @@ class RandomBackbone:
         self.seed = load_torch(path)["seed"]
 
     def views(self, support, y, *, n_estimators, cache, random_state):
-        return [RandomView(self.seed + member, support, y) for member in range(n_estimators)]
+        return Views(n_estimators, lambda i: RandomView(self.seed + i, support, y))
 
     def combine(self, logits):
         return torch.softmax(torch.from_numpy(np.mean(logits, axis=0)).double(), dim=1).numpy()

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -22,17 +22,18 @@ from scff.memory.budget import Footprint
 from scff.tables.table import Table
 
 __all__ = [
+    "Backbone",
     "BackboneSpec",
     "LeafCache",
     "Limits",
-    "RowBackbone",
     "RowView",
-    "TokenBackbone",
     "TokenView",
+    "Views",
     "Weights",
 ]
 
 IntArray = npt.NDArray[np.int64]
+V = TypeVar("V", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -150,8 +151,12 @@ class RowView(Protocol):
 
     columns: IntArray
 
-    def footprint(self, width: int, limit: int | None) -> Footprint:
-        """What encoding a leaf of that width costs, after shrinking blocks to a budget if there is one."""
+    def footprint(self, width: int) -> Footprint:
+        """What encoding a leaf of that width costs."""
+        ...
+
+    def shrink_blocks(self, limit: int) -> None:
+        """Work in blocks small enough for a budget of so many bytes; nothing to do where there are no blocks."""
         ...
 
     def native_bytes(self, width: int, n_query: int) -> int:
@@ -247,9 +252,35 @@ class TokenView(Protocol):
         ...
 
 
+class Views(Generic[V]):
+    """The ensemble views of one support table, each built when it is asked for.
+
+    What all views share is prepared before; what is one view's own is built by `view` and not kept here, so a caller
+    that needs the first pays for no other.
+
+    Parameters
+    ----------
+    n : int
+        How many there are.
+    build : callable
+        ``build(i)`` returns view ``i``.
+    """
+
+    def __init__(self, n: int, build: Callable[[int], V]) -> None:
+        self._n = n
+        self._build = build
+
+    def __len__(self) -> int:
+        return self._n
+
+    def view(self, i: int) -> V:
+        """Build one of the views; 0 is the backbone's plain full-width one."""
+        return self._build(i)
+
+
 @runtime_checkable
-class TokenBackbone(Protocol):
-    """A loaded token backbone; as `RowBackbone`, but its views give tokens."""
+class Backbone(Protocol):
+    """A loaded model; ``spec.kind`` says whether its views give rows or tokens."""
 
     spec: BackboneSpec
     path: Path
@@ -257,27 +288,20 @@ class TokenBackbone(Protocol):
 
     def views(
         self, support: Table, y: npt.NDArray[Any], *, n_estimators: int, cache: bool, random_state: int
-    ) -> Sequence[TokenView]:
-        """The backbone's own ensemble views of a support table; one is its plain full-width member."""
-        ...
+    ) -> Views[Any]:
+        """The backbone's own ensemble views of a support table, each a `RowView` or a `TokenView`.
 
-    def combine(self, logits: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float64]:
-        """Class probabilities from the logits of every view, averaged as the backbone does."""
-        ...
-
-
-@runtime_checkable
-class RowBackbone(Protocol):
-    """A loaded row backbone."""
-
-    spec: BackboneSpec
-    path: Path
-    device: torch.device
-
-    def views(
-        self, support: Table, y: IntArray, *, n_estimators: int, cache: bool, random_state: int
-    ) -> Sequence[RowView]:
-        """The backbone's own ensemble views of a support table; one is its plain full-width member."""
+        Parameters
+        ----------
+        support : Table
+        y : ndarray
+            Class codes, or the numbers of a regressor.
+        n_estimators : int
+            How many views; one is the plain full-width one.
+        cache : bool
+            Whether views keep what they learn from the support.
+        random_state : int
+        """
         ...
 
     def combine(self, logits: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float64]:

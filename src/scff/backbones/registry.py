@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import torch
 
-from scff.backbones.base import BackboneSpec, RowBackbone
+from scff.backbones.base import Backbone, BackboneSpec
 from scff.backbones.weights import checkpoints
 from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError, CheckpointMissing
 
@@ -56,7 +56,7 @@ class CheckpointRef:
     sha256: str
 
     @classmethod
-    def of(cls, backbone: RowBackbone) -> CheckpointRef:
+    def of(cls, backbone: Backbone) -> CheckpointRef:
         """The reference of a loaded backbone."""
         return cls(backbone.spec.name, str(backbone.path), checkpoints.sha256(Path(backbone.path)))
 
@@ -149,7 +149,7 @@ def choose_auto() -> str:
     raise CheckpointMissing('No backbone has weights on this machine, not even "nano": reinstall scff.')
 
 
-def load_backbone(backbone: str | os.PathLike[str], device: torch.device, task: Task = "classification") -> RowBackbone:
+def load_backbone(backbone: str | os.PathLike[str], device: torch.device, task: Task = "classification") -> Backbone:
     """Load a backbone by name, or from the path of a checkpoint.
 
     A checkpoint is loaded once per process and device and shared: frozen weights have no state.
@@ -178,7 +178,7 @@ def load_backbone(backbone: str | os.PathLike[str], device: torch.device, task: 
     return loaded  # type: ignore[no-any-return]
 
 
-def reload_backbone(ref: CheckpointRef, device: torch.device, task: Task = "classification") -> RowBackbone:
+def reload_backbone(ref: CheckpointRef, device: torch.device, task: Task = "classification") -> Backbone:
     """Load the weights a saved model was fitted with, from wherever they are now.
 
     Raises

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from scff.backbones.base import RowBackbone, RowView
+from scff.backbones.base import Backbone, RowView, TokenView, Views
 from scff.errors import DataError
 from scff.fold.budget import Method
 from scff.fold.caches import CacheMode
@@ -77,7 +76,7 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
             )
         return table
 
-    def _views(self, backbone: RowBackbone, target: npt.NDArray[Any]) -> Sequence[RowView]:
+    def _views(self, backbone: Backbone, target: npt.NDArray[Any]) -> Views[RowView | TokenView]:
         """The backbone's views of the support."""
         return backbone.views(
             self._support,
@@ -88,7 +87,7 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
         )
 
     def _fold_plan(
-        self, backbone: RowBackbone, view: RowView, target: npt.NDArray[Any], routing: Routing
+        self, backbone: Backbone, view: RowView | TokenView, target: npt.NDArray[Any], routing: Routing
     ) -> FoldPlan | None:
         """How the columns that a view keeps are folded; None for native inference."""
         if self.method == "native":

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from scff.backbones.base import RowBackbone
+from scff.backbones.base import Backbone
 from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone, reload_backbone
 from scff.errors import BackboneError, DataError
 from scff.estimators.base import FoldedEstimator, encode_labels
@@ -264,7 +264,7 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
             self._compile(reload_backbone(self.checkpoint_, self._device()), self.gates_)
         return self._runtime[1]
 
-    def _compile(self, backbone: RowBackbone, gates: list[TailGate | None] | None) -> float:
+    def _compile(self, backbone: Backbone, gates: list[TailGate | None] | None) -> float:
         """Compile every view into `_runtime`; returns when the plan was ready."""
         views = self._views(backbone, self._codes)
         options = self._fold_options(backbone.device, encode_unused_tail=self.encode_unused_tail)
@@ -273,14 +273,14 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         rehearsal = Rehearsal(backbone, self._support, self._codes, self.n_estimators, self.random_state, limit=limit)
         if self.plan_ is None:
             routing = "anova" if self.routing == "auto" else self.routing
-            self.plan_ = self._fold_plan(backbone, views[0], self._codes, routing)
+            self.plan_ = self._fold_plan(backbone, views.view(0), self._codes, routing)
             if self.plan_ is not None and self.routing == "auto" and self.method == "scff":
                 self.plan_, self.links_ = choose_core(self.plan_, rehearsal, options)
         planned = time.perf_counter()
         members = compile_members(
             views, self.plan_, self._codes, self.method, rule, gates, self.cache, options, limit, self.engine, rehearsal
         )
-        self._runtime: tuple[RowBackbone, list[Compiled]] = (backbone, members)
+        self._runtime: tuple[Backbone, list[Compiled]] = (backbone, members)
         return planned
 
     def _check_parameters(self) -> TailRule | None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from scff.backbones.base import RowBackbone
+from scff.backbones.base import Backbone
 from scff.backbones.registry import CheckpointRef, load_backbone, reload_backbone, specs
 from scff.backbones.weights import checkpoints
 from scff.errors import CheckpointMissing, DataError
@@ -153,13 +153,13 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
         backbone, members = self._runtime
         return backbone.combine([member.predict(rows).float().cpu().numpy() for member in members])[:, 0]
 
-    def _compile(self, backbone: RowBackbone) -> None:
+    def _compile(self, backbone: Backbone) -> None:
         """Compile every view into `_runtime`; a constant target needs no model."""
         if self._target.min() == self._target.max():
             return
         views = self._views(backbone, self._target)  # a regressor's views take numbers
         if self.plan_ is None:
-            self.plan_ = self._fold_plan(backbone, views[0], self._target, "linear")
+            self.plan_ = self._fold_plan(backbone, views.view(0), self._target, "linear")
         members = compile_members(
             views,
             self.plan_,
@@ -171,7 +171,7 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
             self._fold_options(backbone.device),
             self._byte_limit(),
         )
-        self._runtime: tuple[RowBackbone, list[Compiled]] = (backbone, members)
+        self._runtime: tuple[Backbone, list[Compiled]] = (backbone, members)
 
     def _validate_target(self, y: Any, support: Table) -> npt.NDArray[np.float64]:
         if y is None:

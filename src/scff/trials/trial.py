@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from scff.backbones.base import IntArray, RowBackbone, RowView, TokenView
+from scff.backbones.base import Backbone, IntArray, RowView, TokenView
 from scff.fold.encode import Engine
 from scff.gate import decide as tail_
 from scff.gate.class_evidence import alternate_halves
@@ -45,7 +45,7 @@ class Rehearsal:
 
     Attributes
     ----------
-    backbone : RowBackbone
+    backbone : Backbone
     support : Table
     y : ndarray of int
         Class codes of the support rows.
@@ -57,7 +57,7 @@ class Rehearsal:
         Budget of bytes for encoding.
     """
 
-    backbone: RowBackbone
+    backbone: Backbone
     support: Table
     y: IntArray
     n_estimators: int = 1
@@ -86,9 +86,9 @@ class Rehearsal:
             n_estimators=self.n_estimators,
             cache=True,
             random_state=self.random_state,
-        )[self.member]
+        ).view(self.member)
         if self.limit is not None and not isinstance(view, TokenView):
-            view.footprint(widest, self.limit)  # shrinks the view's blocks to the budget
+            view.shrink_blocks(self.limit)
         return view, self.support.take(new)
 
     def run(self, plan: FoldPlan, rule: tail_.TailRule, engine: Engine) -> Rehearsed:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from scff.backbones.base import BackboneSpec, IntArray, LeafCache, TokenView
+from scff.backbones.base import BackboneSpec, IntArray, LeafCache, TokenView, Views
 from scff.backbones.shared.categories import OrdinalCodes
 from scff.errors import BackboneError, BackboneNotAvailable
 from scff.memory.budget import Footprint
@@ -48,13 +48,14 @@ class JointBackbone(ABC):
     def view(self, codes: OrdinalCodes, numbers: Table, columns: IntArray, y: IntArray) -> Any:
         """The view of a support table of numbers, of which these columns vary."""
 
-    def views(self, support: Table, y: IntArray, *, n_estimators: int, cache: bool, random_state: int) -> list[Any]:
+    def views(self, support: Table, y: IntArray, *, n_estimators: int, cache: bool, random_state: int) -> Views[Any]:
         """The one view; there is nothing to cache and nothing random in it."""
         if n_estimators != 1:
             raise BackboneError(f"{self.spec.name} has one view here; set n_estimators=1, not {n_estimators}.")
         codes = OrdinalCodes.fit(support)
         numbers = codes.transform(support)
-        return [self.view(codes, numbers, _varying(numbers), y)]
+        columns = _varying(numbers)
+        return Views(1, lambda i: self.view(codes, numbers, columns, y))
 
     def combine(self, logits: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float64]:
         """Softmax at the model's temperature."""
@@ -102,11 +103,11 @@ class JointView(ABC):
         """Fitted preprocessing of these columns."""
         return columns, self.fit(self._numbers.columns(columns))
 
-    @torch.no_grad()
     def native(self, compiled: Any, rows: Table) -> torch.Tensor:
         """The model's own inference on all those columns at once."""
-        columns, step = compiled
-        return self.run(self._both(columns, step, self.prepare(rows)), columns)[:, : self.n_classes]
+        with torch.no_grad():
+            columns, step = compiled
+            return self.run(self._both(columns, step, self.prepare(rows)), columns)[:, : self.n_classes]
 
     def _both(self, columns: IntArray, step: Step, rows: Table | None) -> torch.Tensor:
         """Support and query rows of some columns, as the model takes them."""
@@ -127,32 +128,35 @@ class JointRowView(JointView):
     def head(self, h_TE: torch.Tensor) -> torch.Tensor:
         """Context encoder and head on merged rows that begin with the support: logits_Q*, all outputs."""
 
-    @torch.no_grad()
     def encode_support(self, leaves: Sequence[IntArray]) -> tuple[torch.Tensor, LeafCache]:
         """Feature encoder on the support rows of equal-width leaves."""
-        steps = tuple(self.fit(self._numbers.columns(leaf)) for leaf in leaves)
-        x_GSW = torch.stack([self._both(leaf, step, None) for leaf, step in zip(leaves, steps, strict=True)])
-        return self.encode(x_GSW, leaves), LeafCache({}, steps)
+        with torch.no_grad():
+            steps = tuple(self.fit(self._numbers.columns(leaf)) for leaf in leaves)
+            x_GSW = torch.stack([self._both(leaf, step, None) for leaf, step in zip(leaves, steps, strict=True)])
+            return self.encode(x_GSW, leaves), LeafCache({}, steps)
 
-    @torch.no_grad()
     def encode_query(self, leaves: Sequence[IntArray], cache: LeafCache, rows: Table) -> torch.Tensor:
         """Feature encoder on query rows, beside the support."""
-        x_GTW = torch.stack([self._both(leaf, step, rows) for leaf, step in zip(leaves, cache.state, strict=True)])
-        return self.encode(x_GTW, leaves)[:, len(self.y_S) :]
+        with torch.no_grad():
+            x_GTW = torch.stack([self._both(leaf, step, rows) for leaf, step in zip(leaves, cache.state, strict=True)])
+            return self.encode(x_GTW, leaves)[:, len(self.y_S) :]
 
     def build_context(self, h_SE: torch.Tensor) -> torch.Tensor:
         """The merged support."""
         return h_SE
 
-    @torch.no_grad()
     def predict(self, context: torch.Tensor, h_QE: torch.Tensor) -> torch.Tensor:
         """Context encoder and head: logits in the order of the class codes."""
-        return self.head(torch.cat([context, h_QE]))[:, : self.n_classes]
+        with torch.no_grad():
+            return self.head(torch.cat([context, h_QE]))[:, : self.n_classes]
 
-    def footprint(self, width: int, limit: int | None) -> Footprint:
+    def footprint(self, width: int) -> Footprint:
         """Support and query rows cost the same: they go through the model together."""
         row = self.row_bytes(width)
         return Footprint(scratch=len(self.y_S) * row, cache=0, support_row=0, query_row=row, summary_row=row)
+
+    def shrink_blocks(self, limit: int) -> None:
+        """Nothing: these models take a leaf whole."""
 
 
 class JointTokenView(JointView):
@@ -172,25 +176,25 @@ class JointTokenView(JointView):
         """Number of tokens of a leaf; its last group may be incomplete."""
         return -(-len(leaf) // self.group)
 
-    @torch.no_grad()
     def tokenize_support(self, leaf: IntArray) -> tuple[torch.Tensor, Step]:
         """Tokens of the support rows, and the fitted preprocessing."""
-        step = self.fit(self._numbers.columns(leaf))
-        return self.tokens(self._both(leaf, step, None)), step
+        with torch.no_grad():
+            step = self.fit(self._numbers.columns(leaf))
+            return self.tokens(self._both(leaf, step, None)), step
 
-    @torch.no_grad()
     def tokenize_query(self, leaf: IntArray, state: Step, rows: Table) -> torch.Tensor:
         """Tokens of query rows, beside the support."""
-        return self.tokens(self._both(leaf, state, rows))[len(self.y_S) :]
+        with torch.no_grad():
+            return self.tokens(self._both(leaf, state, rows))[len(self.y_S) :]
 
     def build_context(self, tokens_SBE: torch.Tensor) -> torch.Tensor:
         """The folded support."""
         return tokens_SBE
 
-    @torch.no_grad()
     def predict(self, context: torch.Tensor, tokens_QBE: torch.Tensor) -> torch.Tensor:
         """Positions, context encoder and head: logits in the order of the class codes."""
-        return self.head(torch.cat([context, tokens_QBE]))[:, : self.n_classes]
+        with torch.no_grad():
+            return self.head(torch.cat([context, tokens_QBE]))[:, : self.n_classes]
 
 
 def probe(backbone: JointBackbone, requires: str) -> None:
@@ -204,7 +208,7 @@ def probe(backbone: JointBackbone, requires: str) -> None:
     rng = np.random.default_rng(0)
     support, query, y = Table(rng.normal(size=(8, 4))), Table(rng.normal(size=(2, 4))), np.arange(8) % 2
     try:
-        view = backbone.views(support, y, n_estimators=1, cache=False, random_state=0)[0]
+        view = backbone.views(support, y, n_estimators=1, cache=False, random_state=0).view(0)
         native = view.native(view.compile_native(view.columns), query)
         rows = view.prepare(query)
         if isinstance(view, TokenView):

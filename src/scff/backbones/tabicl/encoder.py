@@ -62,10 +62,12 @@ class LeafEncoder:
         many = int(y_1S.max()) + 1 > model.max_classes > 0
         self._labels = label_digits(model, y_1S) if many and self._columns.target_aware else [y_1S]
 
-    def footprint(self, width: int, limit: int | None) -> Footprint:
-        """What encoding a leaf costs; a tight limit makes the blocks smaller."""
-        if limit is not None:
-            self._block_bytes = max(64 << 10, min(self._block_bytes, limit // (4 * _ALIVE)))
+    def shrink_blocks(self, limit: int) -> None:
+        """Make the blocks smaller where a budget is tight."""
+        self._block_bytes = max(64 << 10, min(self._block_bytes, limit // (4 * _ALIVE)))
+
+    def footprint(self, width: int) -> Footprint:
+        """What encoding a leaf costs."""
         tokens = self._rows.num_cls
         embedded = 4 * self._size * (width + tokens)
         # The user's numbers pass through a handful of float64 copies in TabICL's preprocessing.

@@ -99,10 +99,10 @@ def _probe(backbone: TabICLBackbone) -> None:
         rng = np.random.default_rng(0)
         support, query = (Table(rng.normal(size=(n, 3))) for n in (6, 2))
         y = np.arange(6, dtype=np.int64) % 2
-        view = backbone.views(support, y, n_estimators=1, cache=True, random_state=0)[0]
+        view = backbone.views(support, y, n_estimators=1, cache=True, random_state=0).view(0)
         message, cache = view.encode_support([view.columns])
         folded = view.predict(view.build_context(message[0]), view.encode_query([view.columns], cache, query)[0])
-        joint = backbone.views(support, y, n_estimators=1, cache=False, random_state=0)[0]
+        joint = backbone.views(support, y, n_estimators=1, cache=False, random_state=0).view(0)
         native = joint.native(joint.compile_native(joint.columns), query)
     except (AttributeError, TypeError, KeyError) as error:
         raise BackboneError(

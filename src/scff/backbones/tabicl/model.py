@@ -24,7 +24,7 @@ from tabicl._model.kv_cache import KVCache
 from tabicl._model.tabicl import TabICL
 from tabicl._sklearn.preprocessing import EnsembleGenerator, TransformToNumerical
 
-from scff.backbones.base import BackboneSpec, IntArray, LeafCache
+from scff.backbones.base import BackboneSpec, IntArray, LeafCache, Views
 from scff.backbones.tabicl.components import n_components
 from scff.backbones.tabicl.encoder import LeafEncoder, pack, unpack
 from scff.backbones.tabicl.preprocessing import LeafPreprocessing, fit_leaf
@@ -53,8 +53,8 @@ class TabICLBackbone:
 
     def views(
         self, support: Table, y: IntArray, *, n_estimators: int, cache: bool, random_state: int
-    ) -> list[TabICLView]:
-        """TabICL's ensemble members on a support table."""
+    ) -> Views[TabICLView]:
+        """TabICL's ensemble views of a support table."""
         encoder = None
         order = np.arange(support.n_columns)
         numbers = support
@@ -69,10 +69,11 @@ class TabICLBackbone:
         source = _Source(numbers, where, encoder)
         config = self._inference_config(support)
         members = _members(order[varying], support.n_columns, int(y.max()) + 1, n_estimators, random_state)
-        return [
-            TabICLView(self.model, config, member, source, order[varying], y, cache, self.components)
-            for member in members
-        ]
+
+        def build(i: int) -> TabICLView:
+            return TabICLView(self.model, config, members[i], source, order[varying], y, cache, self.components)
+
+        return Views(len(members), build)
 
     def combine(self, logits: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float64]:
         """Mean logits, then softmax at TabICL's temperature."""
@@ -141,9 +142,13 @@ class TabICLView:
         # Above the model's classes TabICL's class hierarchy runs the context encoder per node: nothing to keep.
         self._cache_context = cache and self._n_classes <= model.max_classes
 
-    def footprint(self, width: int, limit: int | None) -> Footprint:
-        """Cost of a leaf, after shrinking blocks to a budget."""
-        return self._encoder.footprint(self._width_read(width), limit)
+    def footprint(self, width: int) -> Footprint:
+        """Cost of a leaf."""
+        return self._encoder.footprint(self._width_read(width))
+
+    def shrink_blocks(self, limit: int) -> None:
+        """Encode leaves in blocks that fit a budget."""
+        self._encoder.shrink_blocks(limit)
 
     def native_bytes(self, width: int, n_query: int) -> int:
         """Estimate of what TabICL's own inference adds."""
@@ -161,86 +166,86 @@ class TabICLView:
         encoder = self._source.encoder
         return rows if encoder is None else Table(np.asarray(encoder.transform(rows.values)))
 
-    @torch.no_grad()
     def encode_support(self, leaves: Sequence[IntArray]) -> tuple[torch.Tensor, LeafCache]:
         """Feature encoder on the support rows of equal-width leaves."""
-        fitted = [self._fit(leaf) for leaf in leaves]
-        message, tensors = self._encoder.support(self._tensor([x for _, x in fitted]))
-        return message, LeafCache(tensors, tuple(step for step, _ in fitted))
+        with torch.no_grad():
+            fitted = [self._fit(leaf) for leaf in leaves]
+            message, tensors = self._encoder.support(self._tensor([x for _, x in fitted]))
+            return message, LeafCache(tensors, tuple(step for step, _ in fitted))
 
-    @torch.no_grad()
     def encode_query(self, leaves: Sequence[IntArray], cache: LeafCache, rows: Table) -> torch.Tensor:
         """Feature encoder on query rows, from what the support left behind; without it, that is learned anew."""
-        tensors = cache.tensors
-        if not self._encoder.keep:
-            tensors = self._encoder.learn(self._tensor([step(self._source.numbers) for step in cache.state]))
-        return self._encoder.query(self._tensor([step(rows) for step in cache.state]), tensors)
+        with torch.no_grad():
+            tensors = cache.tensors
+            if not self._encoder.keep:
+                tensors = self._encoder.learn(self._tensor([step(self._source.numbers) for step in cache.state]))
+            return self._encoder.query(self._tensor([step(rows) for step in cache.state]), tensors)
 
-    @torch.no_grad()
     def build_context(self, h_SE: torch.Tensor) -> dict[str, torch.Tensor]:
         """Keys and values of the context encoder, or the merged support where they cannot be kept."""
-        if not self._cache_context:
-            return {"h": h_SE}
-        kv = KVCache()
-        self._model.icl_predictor.forward_with_cache(
-            h_SE[None].clone(),  # TabICL adds the labels in place
-            icl_cache=kv,
-            y_train=self._y_1S,
-            use_cache=False,
-            store_cache=True,
-            mgr_config=self._config.ICL_CONFIG,
-        )
-        return pack(kv)
-
-    @torch.no_grad()
-    def predict(self, context: dict[str, torch.Tensor], h_QE: torch.Tensor) -> torch.Tensor:
-        """Context encoder and head: logits in the order of the class codes."""
-        icl = self._model.icl_predictor
-        if self._cache_context:
-            logits = icl.forward_with_cache(
-                h_QE[None],
-                icl_cache=unpack(context),
-                num_classes=self._n_classes,
-                use_cache=True,
-                store_cache=False,
+        with torch.no_grad():
+            if not self._cache_context:
+                return {"h": h_SE}
+            kv = KVCache()
+            self._model.icl_predictor.forward_with_cache(
+                h_SE[None].clone(),  # TabICL adds the labels in place
+                icl_cache=kv,
+                y_train=self._y_1S,
+                use_cache=False,
+                store_cache=True,
                 mgr_config=self._config.ICL_CONFIG,
             )
-        else:
-            h_1TE = torch.cat([context["h"], h_QE])[None]  # a copy, which TabICL may write into
-            logits = icl(h_1TE, y_train=self._y_1S, mgr_config=self._config.ICL_CONFIG)
-        return self._unshuffle(logits[0])
+            return pack(kv)
 
-    @torch.no_grad()
+    def predict(self, context: dict[str, torch.Tensor], h_QE: torch.Tensor) -> torch.Tensor:
+        """Context encoder and head: logits in the order of the class codes."""
+        with torch.no_grad():
+            icl = self._model.icl_predictor
+            if self._cache_context:
+                logits = icl.forward_with_cache(
+                    h_QE[None],
+                    icl_cache=unpack(context),
+                    num_classes=self._n_classes,
+                    use_cache=True,
+                    store_cache=False,
+                    mgr_config=self._config.ICL_CONFIG,
+                )
+            else:
+                h_1TE = torch.cat([context["h"], h_QE])[None]  # a copy, which TabICL may write into
+                logits = icl(h_1TE, y_train=self._y_1S, mgr_config=self._config.ICL_CONFIG)
+            return self._unshuffle(logits[0])
+
     def compile_native(self, columns: IntArray) -> Any:
         """TabICL's own key-value caches of a table of these columns, or its fitted preprocessing alone."""
-        step, x_SD = self._fit(columns)
-        if not self._cache_context:
-            return step, None
-        kv, model, config = KVCache(), self._model, self._config
-        embedded = model.col_embedder.forward_with_cache(
-            self._tensor([x_SD]),
-            col_cache=kv,
-            y_train=self._y_1S,
-            use_cache=False,
-            store_cache=True,
-            mgr_config=config.COL_CONFIG,
-        )
-        return step, (kv, self.build_context(model.row_interactor(embedded, mgr_config=config.ROW_CONFIG)[0]))
+        with torch.no_grad():
+            step, x_SD = self._fit(columns)
+            if not self._cache_context:
+                return step, None
+            kv, model, config = KVCache(), self._model, self._config
+            embedded = model.col_embedder.forward_with_cache(
+                self._tensor([x_SD]),
+                col_cache=kv,
+                y_train=self._y_1S,
+                use_cache=False,
+                store_cache=True,
+                mgr_config=config.COL_CONFIG,
+            )
+            return step, (kv, self.build_context(model.row_interactor(embedded, mgr_config=config.ROW_CONFIG)[0]))
 
-    @torch.no_grad()
     def native(self, compiled: Any, rows: Table) -> torch.Tensor:
         """TabICL's own inference over all those columns at once, call for call."""
-        step, kept = compiled
-        model, config = self._model, self._config
-        x_1QD = self._tensor([step(self.prepare(rows))])
-        if kept is None:
-            x_1TD = torch.cat([self._tensor([step(self._source.numbers)]), x_1QD], dim=1)
-            return self._unshuffle(model(x_1TD, self._y_1S, inference_config=config)[0])
-        kv, context = kept
-        embedded = model.col_embedder.forward_with_cache(
-            x_1QD, col_cache=kv, use_cache=True, store_cache=False, mgr_config=config.COL_CONFIG
-        )
-        return self.predict(context, model.row_interactor(embedded, mgr_config=config.ROW_CONFIG)[0])
+        with torch.no_grad():
+            step, kept = compiled
+            model, config = self._model, self._config
+            x_1QD = self._tensor([step(self.prepare(rows))])
+            if kept is None:
+                x_1TD = torch.cat([self._tensor([step(self._source.numbers)]), x_1QD], dim=1)
+                return self._unshuffle(model(x_1TD, self._y_1S, inference_config=config)[0])
+            kv, context = kept
+            embedded = model.col_embedder.forward_with_cache(
+                x_1QD, col_cache=kv, use_cache=True, store_cache=False, mgr_config=config.COL_CONFIG
+            )
+            return self.predict(context, model.row_interactor(embedded, mgr_config=config.ROW_CONFIG)[0])
 
     def _fit(self, leaf: IntArray) -> tuple[LeafPreprocessing, npt.NDArray[np.floating]]:
         """Fit the native steps on a leaf, in this member's column order; also the transformed support."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from sklearn.preprocessing import StandardScaler
 
-from scff.backbones.base import BackboneSpec, Limits, Weights
+from scff.backbones.base import BackboneSpec, Limits, Views, Weights
 from scff.backbones.tabicl.encoder import LeafEncoder
 from scff.backbones.tabicl.files import has_layout, read
 from scff.backbones.tabicl.model import TabICLBackbone, TabICLView
@@ -29,12 +29,12 @@ class TabICLRegressorBackbone(TabICLBackbone):
 
     def views(  # type: ignore[override]
         self, support: Table, y: npt.NDArray[np.float64], *, n_estimators: int, cache: bool, random_state: int
-    ) -> list[TabICLRegressorView]:
-        """TabICL's ensemble members on a support table."""
+    ) -> Views[TabICLRegressorView]:
+        """TabICL's ensemble views of a support table."""
         # A regressor deals no class orders; one class has a single one.
         one_class = np.zeros(len(y), dtype=np.int64)
         views = super().views(support, one_class, n_estimators=n_estimators, cache=cache, random_state=random_state)
-        return [TabICLRegressorView(view, y, cache) for view in views]
+        return Views(len(views), lambda i: TabICLRegressorView(views.view(i), y, cache))
 
     def combine(self, predictions: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float64]:
         """Mean over the members."""
@@ -75,7 +75,7 @@ def _probe(backbone: TabICLRegressorBackbone) -> None:
     support, query, y = Table(rng.normal(size=(6, 3))), Table(rng.normal(size=(2, 3))), rng.normal(size=6)
     try:
         view, joint = (
-            backbone.views(support, y, n_estimators=1, cache=cache, random_state=0)[0] for cache in (True, False)
+            backbone.views(support, y, n_estimators=1, cache=cache, random_state=0).view(0) for cache in (True, False)
         )
         message, cache = view.encode_support([view.columns])
         folded = view.predict(view.build_context(message[0]), view.encode_query([view.columns], cache, query)[0])

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 
-from scff.backbones.base import IntArray
+from scff.backbones.base import IntArray, Views
 from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError
 from scff.tables.table import Table
 
@@ -72,7 +72,7 @@ class Package:
         n_estimators: int,
         random_state: int,
         temperature: float | None,
-    ) -> list[Member]:
+    ) -> Views[Member]:
         """Fit the package's own preprocessing on a support table.
 
         Parameters
@@ -124,7 +124,8 @@ class Package:
             estimator = tabpfn.TabPFNRegressor(inference_config=config, **arguments)
         with _quiet(), torch.random.fork_rng(devices=[]):
             estimator.fit(_plain(support), y)
-        return [Member(self, estimator, part, support) for part in estimator.executor_.ensemble_members]
+        parts = estimator.executor_.ensemble_members
+        return Views(len(parts), lambda i: Member(self, estimator, parts[i], support))
 
 
 class Member:

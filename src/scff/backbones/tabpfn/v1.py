@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from scff.backbones.base import BackboneSpec, IntArray, LeafCache, Limits, Weights
+from scff.backbones.base import BackboneSpec, IntArray, LeafCache, Limits, Views, Weights
 from scff.backbones.shared.categories import OrdinalCodes
 from scff.backbones.tabpfn.v1_net import TabPFNv1Net
 from scff.backbones.weights import checkpoints
@@ -81,7 +81,7 @@ class TabPFNv1Backbone:
 
     def views(
         self, support: Table, y: IntArray, *, n_estimators: int, cache: bool, random_state: int
-    ) -> list[TabPFNv1View]:
+    ) -> Views[TabPFNv1View]:
         """Views of a support table; the second and later ones rotate columns and classes, as the package does."""
         codes = OrdinalCodes.fit(support)
         numbers = codes.transform(support)
@@ -92,7 +92,11 @@ class TabPFNv1Backbone:
         members = [_Member()]
         for _ in range(n_estimators - 1):
             members.append(_Member(int(rng.integers(most)), int(rng.integers(n_classes))))
-        return [TabPFNv1View(self, member, codes, numbers, columns, y, cache, random_state) for member in members]
+
+        def build(i: int) -> TabPFNv1View:
+            return TabPFNv1View(self, members[i], codes, numbers, columns, y, cache, random_state)
+
+        return Views(len(members), build)
 
     def combine(self, logits: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float64]:
         """Mean logits, then softmax at the released temperature."""
@@ -126,59 +130,64 @@ class TabPFNv1View:
         self._cache = cache
         self._random_state = random_state
 
-    def footprint(self, width: int, limit: int | None) -> Footprint:
+    def footprint(self, width: int) -> Footprint:
         """A few copies of a leaf's slots; the context keeps the support as each layer sees it."""
         size = 4 * self._net.encoder.out_features
         row = 4 * (4 * width + 3 * self._net.slots) + 2 * size
         return Footprint(scratch=0, cache=16 * width, support_row=row, query_row=row, summary_row=24 * size)
 
+    def shrink_blocks(self, limit: int) -> None:
+        """Nothing: a leaf is one small matrix product."""
+
     def native_bytes(self, width: int, n_query: int) -> int:
         """As one leaf, at most of the slots' width."""
-        leaf = self.footprint(min(width, self._net.slots), None)
+        leaf = self.footprint(min(width, self._net.slots))
         return (len(self._y_S) + n_query) * (leaf.support_row + leaf.summary_row)
 
     def prepare(self, rows: Table) -> Table:
         """Encode categories, once for all leaves; numeric tables pass through."""
         return self._codes.transform(rows)
 
-    @torch.no_grad()
     def encode_support(self, leaves: Sequence[IntArray]) -> tuple[torch.Tensor, LeafCache]:
         """Feature encoder on the support rows of equal-width leaves; a leaf keeps its statistics only."""
-        blocks = [self._tensor(self._numbers, leaf) for leaf in leaves]
-        fitted = tuple(_Statistics.fit(block) for block in blocks)
-        slots = [self._slots(step(block)) for step, block in zip(fitted, blocks, strict=True)]
-        return self._net.encode(torch.stack(slots)), LeafCache({}, fitted)
+        with torch.no_grad():
+            blocks = [self._tensor(self._numbers, leaf) for leaf in leaves]
+            fitted = tuple(_Statistics.fit(block) for block in blocks)
+            slots = [self._slots(step(block)) for step, block in zip(fitted, blocks, strict=True)]
+            return self._net.encode(torch.stack(slots)), LeafCache({}, fitted)
 
-    @torch.no_grad()
     def encode_query(self, leaves: Sequence[IntArray], cache: LeafCache, rows: Table) -> torch.Tensor:
         """Feature encoder on query rows, with the support's statistics."""
-        slots = [self._slots(step(self._tensor(rows, leaf))) for step, leaf in zip(cache.state, leaves, strict=True)]
-        return self._net.encode(torch.stack(slots))
+        with torch.no_grad():
+            slots = [
+                self._slots(step(self._tensor(rows, leaf))) for step, leaf in zip(cache.state, leaves, strict=True)
+            ]
+            return self._net.encode(torch.stack(slots))
 
-    @torch.no_grad()
     def build_context(self, h_SE: torch.Tensor) -> torch.Tensor:
         """The support as each layer sees it, or the merged support where nothing is to be kept."""
-        return self._net.support_states(h_SE, self._y_S) if self._cache else h_SE
+        with torch.no_grad():
+            return self._net.support_states(h_SE, self._y_S) if self._cache else h_SE
 
-    @torch.no_grad()
     def predict(self, context: torch.Tensor, h_QE: torch.Tensor) -> torch.Tensor:
         """Context encoder and head: logits in the order of the class codes."""
-        states_LSE = context if self._cache else self._net.support_states(context, self._y_S)
-        logits_QK = self._net.predict(states_LSE, h_QE)[:, : self._n_classes]
-        return torch.roll(logits_QK, -self._member.classes, dims=1)
+        with torch.no_grad():
+            states_LSE = context if self._cache else self._net.support_states(context, self._y_S)
+            logits_QK = self._net.predict(states_LSE, h_QE)[:, : self._n_classes]
+            return torch.roll(logits_QK, -self._member.classes, dims=1)
 
-    @torch.no_grad()
     def compile_native(self, columns: IntArray) -> Any:
         """The encoded view of these columns, or of 100 of them."""
-        columns = self.native_columns(columns)
-        message, cache = self.encode_support([columns])
-        return columns, cache, self.build_context(message[0])
+        with torch.no_grad():
+            columns = self.native_columns(columns)
+            message, cache = self.encode_support([columns])
+            return columns, cache, self.build_context(message[0])
 
-    @torch.no_grad()
     def native(self, compiled: Any, rows: Table) -> torch.Tensor:
         """The model's own inference on the columns it can take."""
-        columns, cache, context = compiled
-        return self.predict(context, self.encode_query([columns], cache, self.prepare(rows))[0])
+        with torch.no_grad():
+            columns, cache, context = compiled
+            return self.predict(context, self.encode_query([columns], cache, self.prepare(rows))[0])
 
     def native_columns(self, columns: IntArray) -> IntArray:
         """The columns of native inference: all of these, or 100 of them drawn."""

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from scff.backbones.base import BackboneSpec, IntArray, Limits
+from scff.backbones.base import BackboneSpec, IntArray, Limits, Views
 from scff.backbones.tabpfn.package import REQUIRES, Member, Package, Task
 from scff.errors import BackboneError
 from scff.tables.table import Table
@@ -45,12 +45,12 @@ class TabPFN2Backbone:
 
     def views(
         self, support: Table, y: npt.NDArray[Any], *, n_estimators: int, cache: bool, random_state: int
-    ) -> list[TabPFN2View]:
-        """The package's members on a support table; with one there is no shift of columns or classes."""
+    ) -> Views[TabPFN2View]:
+        """The package's views of a support table; with one there is no shift of columns or classes."""
         members = self._package.fit(
             support, y, _TRANSFORM, n_estimators=n_estimators, random_state=random_state, temperature=self._temperature
         )
-        return [TabPFN2View(self._seam, member, self._package.task, cache) for member in members]
+        return Views(len(members), lambda i: TabPFN2View(self._seam, members.view(i), self._package.task, cache))
 
     def combine(self, outputs: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float64]:
         """Class probabilities as the package averages them, after the softmax; mean predictions of a regressor."""
@@ -200,7 +200,7 @@ def load(path: Path, device: torch.device, *, spec: BackboneSpec, task: Task) ->
     y = np.arange(8, dtype=np.int64) % 2 if task == "classification" else rng.normal(size=8)
     try:
         view, joint = (
-            backbone.views(support, y, n_estimators=1, cache=cache, random_state=0)[0] for cache in (True, False)
+            backbone.views(support, y, n_estimators=1, cache=cache, random_state=0).view(0) for cache in (True, False)
         )
         tokens, state = view.tokenize_support(view.columns)
         queries = view.tokenize_query(view.columns, state, view.prepare(query))

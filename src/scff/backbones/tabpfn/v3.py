@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from scff.backbones.base import BackboneSpec, IntArray, LeafCache, Limits
+from scff.backbones.base import BackboneSpec, IntArray, LeafCache, Limits, Views
 from scff.backbones.tabpfn.package import REQUIRES, Member, Package, Task
 from scff.errors import BackboneError
 from scff.memory.budget import Footprint
@@ -47,8 +47,8 @@ class TabPFN3Backbone:
 
     def views(
         self, support: Table, y: npt.NDArray[Any], *, n_estimators: int, cache: bool, random_state: int
-    ) -> list[TabPFN3View]:
-        """The package's members on a support table; with one there is no shift of columns or classes."""
+    ) -> Views[TabPFN3View]:
+        """The package's views of a support table; with one there is no shift of columns or classes."""
         members = self._package.fit(
             support,
             y,
@@ -57,7 +57,7 @@ class TabPFN3Backbone:
             random_state=random_state,
             temperature=_TEMPERATURE if self._package.task == "classification" else None,
         )
-        return [TabPFN3View(self._seam, member, cache) for member in members]
+        return Views(len(members), lambda i: TabPFN3View(self._seam, members.view(i), cache))
 
     def combine(self, outputs: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float64]:
         """Class probabilities as the package averages them, after the softmax; mean predictions of a regressor."""
@@ -81,13 +81,16 @@ class TabPFN3View:
         self._member = member
         self._cache = cache
 
-    def footprint(self, width: int, limit: int | None) -> Footprint:
+    def footprint(self, width: int) -> Footprint:
         """A dozen activations of the cells the package takes at a time, and its inducing states of each column."""
         return self._seam.footprint(width, len(self._member.y_S))
 
+    def shrink_blocks(self, limit: int) -> None:
+        """Nothing: the package chooses its own blocks."""
+
     def native_bytes(self, width: int, n_query: int) -> int:
         """As one leaf of all columns, with the context over its rows."""
-        leaf = self.footprint(width, None)
+        leaf = self.footprint(width)
         rows = len(self._member.y_S) + n_query
         return leaf.scratch + leaf.cache + rows * (leaf.support_row + leaf.summary_row)
 
@@ -295,7 +298,7 @@ def _probe(backbone: TabPFN3Backbone, task: Task) -> None:
     y = np.arange(8, dtype=np.int64) % 2 if task == "classification" else rng.normal(size=8)
     try:
         view, joint = (
-            backbone.views(support, y, n_estimators=1, cache=cache, random_state=0)[0] for cache in (True, False)
+            backbone.views(support, y, n_estimators=1, cache=cache, random_state=0).view(0) for cache in (True, False)
         )
         message, cache = view.encode_support([view.columns])
         queries = view.encode_query([view.columns], cache, view.prepare(query))
