@@ -140,7 +140,8 @@ class LocalEngine:
         kept = []
         groups = list(equal_width(leaves, options.leaf_batch))
         # The widest leaf is the first of a stratum.
-        with in_order(encode, groups, options.workers, first_alone=True) as results, _bar(groups, label, options) as bar:
+        ordered = in_order(encode, groups, options.workers, first_alone=True)
+        with ordered as results, _bar(groups, label, options) as bar:
             for group, (message_GSE, key) in zip(groups, results, strict=True):
                 total = add_messages(total, message_GSE)
                 kept.append((group, key))

@@ -94,10 +94,7 @@ class Runtime:
         if engine == "local":
             return cls(method, options, store, LocalEngine(store, options), blocks)
         if plan is None or method not in ("scff", "bounded-core") or isinstance(view, TokenView):
-            raise DataError(
-                'engine="ray" spreads the leaves of a row backbone over a cluster; use it with method="scff" or '
-                '"bounded-core", or leave engine at "local".'
-            )
+            raise DataError('engine="ray" is for the leaves of a row backbone; leave engine at "local" here.')
         from scff.fold.ray import RayEngine
 
         where = RayEngine(options) if limit is None else RayEngine(options, most=options.leaf_batch or 1)

@@ -76,9 +76,9 @@ def decide(c_S: Any, t_S: Any, y: Any, *, n_tail_leaves: int, rule: TailRule | N
     if refusal is not None:
         return refusal
     b, r, learned = TailMap.residual_of(c_S, t_S, rule)
-    said = {"rho": learned.rho, "n_tail_leaves": n_tail_leaves, "rule": rule}
+    nothing = TailGate(0.0, None, "the Tail repeats the Core", learned.rho, n_tail_leaves=n_tail_leaves, rule=rule)
     if np.vdot(r, r) <= _rounding(r, t_S):
-        return TailGate(0.0, None, "the Tail repeats the Core", **said)
+        return nothing
 
     tried: list[tuple[Candidate, FloatArray, TailMap]] = []
     for name in rule.candidates:
@@ -86,14 +86,21 @@ def decide(c_S: Any, t_S: Any, y: Any, *, n_tail_leaves: int, rule: TailRule | N
         if found is not None:
             v, fitted = found
             tried.append((_judge(name, b, v, y, rule, n_tail_leaves), v, fitted))
-    said["candidates"] = tuple(candidate for candidate, _, _ in tried)
+    records = tuple(candidate for candidate, _, _ in tried)
     passing = [entry for entry in tried if entry[0].passed]
     if not passing:
-        return TailGate(0.0, None, "no candidate passed the support checks", **said)
+        return replace(nothing, reason="no candidate passed the support checks", candidates=records)
     # "Select the accepted update with the largest worst-direction NLL gain" (Algorithm 1).
     best, v, fitted = max(passing, key=lambda entry: entry[0].nll_gain)
-    reason = f"the {best.name} update passed the support checks"
-    return TailGate(best.alpha, best.name, reason, **said, support_update=best.alpha * v, _map=fitted)
+    return replace(
+        nothing,
+        alpha=best.alpha,
+        accepted=best.name,
+        reason=f"the {best.name} update passed the support checks",
+        candidates=records,
+        support_update=best.alpha * v,
+        _map=fitted,
+    )
 
 
 def refuse(y: Any, *, n_tail_leaves: int, rule: TailRule) -> TailGate | None:
@@ -165,7 +172,8 @@ class TailMap:
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         weights = weights / weights.sum(axis=1, keepdims=True)
         # Eq. prototype-map.
-        return weights @ (self.centroids_KE - self.frequencies_K @ self.centroids_KE)
+        out: FloatArray = weights @ (self.centroids_KE - self.frequencies_K @ self.centroids_KE)
+        return out
 
 
 def _propose(
@@ -194,8 +202,8 @@ def _propose(
 class FisherForm:
     """The Fisher ratio of ``b + alpha * v`` as a ratio of two quadratics in alpha."""
 
-    between: Sequence[float]
-    within: Sequence[float]
+    between: Sequence[Any]
+    within: Sequence[Any]
 
     @classmethod
     def of(cls, b: FloatArray, v: FloatArray, y: IntArray) -> FisherForm:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["free_bytes", "leaves_that_fit", "to_device"]
+__all__ = ["free_bytes", "leaves_that_fit", "resolve_device", "to_device"]
 
 _MOST_LEAVES = 64
+
+
+def resolve_device(name: str) -> torch.device:
+    """The device behind a name; ``"auto"`` is CUDA where there is one, otherwise the CPU."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(name)
 
 
 def free_bytes(device: torch.device) -> int | None:

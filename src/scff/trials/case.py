@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from scff.backbones.base import Backbone, IntArray, RowView, TokenView, Views
+from scff.backbones.shared.categories import OrdinalCodes
 from scff.fold.caches import CacheMode
 from scff.fold.encode import FoldOptions
 from scff.fold.methods import EngineName, Method, Runtime
 from scff.gate.record import TailRule
+from scff.memory.device import resolve_device
 from scff.plan.compile import compile_plan
 from scff.plan.plan import FoldPlan, Routing
 from scff.tables.table import Table
+from scff.trials.whole import Whole
 
 __all__ = ["Case", "Settings"]
 
@@ -38,7 +41,12 @@ class Settings:
     limit : int, optional
         Budget of added bytes.
     engine : {"local", "ray"}
-    options : FoldOptions
+    device : str
+        As the user names it.
+    leaf_batch, query_chunk : int or "auto"
+        Leaves and query rows encoded together.
+    progress : bool
+        Show progress bars.
     """
 
     leaf_width: int = 128
@@ -50,7 +58,15 @@ class Settings:
     cache: CacheMode = True
     limit: int | None = None
     engine: EngineName = "local"
-    options: FoldOptions = field(default_factory=FoldOptions)
+    device: str = "auto"
+    leaf_batch: int | Literal["auto"] = "auto"
+    query_chunk: int | Literal["auto"] = "auto"
+    progress: bool = False
+
+    @property
+    def options(self) -> FoldOptions:
+        """Blocks and threads as this machine suggests them."""
+        return FoldOptions.on(resolve_device(self.device), self.leaf_batch, self.query_chunk, self.progress)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,38 +80,68 @@ class Case:
     y : ndarray
         Class codes ``0 .. k-1``, all of them present; numbers for a regressor.
     settings : Settings
+    held_back : Table or None
+        Labelled rows whose labels this case does not see.
+    origin : tuple or None
+        The case it is a part of, and which rows are fitted and held back.
     """
 
     backbone: Backbone
     support: Table
     y: Any
     settings: Settings
-
-    @cached_property
-    def views(self) -> Views:
-        """The backbone's views of all columns."""
-        return self.views_of(self.support)
-
-    @cached_property
-    def plan(self) -> FoldPlan:
-        """The paper's plan of the columns that the backbone's first view keeps."""
-        return compile_plan(
-            self.support,
-            self.y,
-            self.leaf_width,
-            self.settings.fdr,
-            self.settings.routing,
-            columns=self.views.view(0).columns,
-            random_state=self.settings.random_state,
-        )
+    held_back: Table | None = None
+    origin: tuple[Case, IntArray, IntArray] | None = None
 
     @property
     def leaf_width(self) -> int:
         """Most columns in a leaf: the user's wish within the backbone's limit."""
         return min(self.settings.leaf_width, self.backbone.spec.limits.leaf_width or self.settings.leaf_width)
 
-    def views_of(self, table: Table) -> Views:
-        """The backbone's views of these rows of a table."""
+    @cached_property
+    def views(self) -> Views[Any]:
+        """The backbone's views of all columns."""
+        return self.views_of(self.support)
+
+    @cached_property
+    def first_view(self) -> RowView | TokenView:
+        """The backbone's plain view of all columns."""
+        view: RowView | TokenView = self.views.view(0)
+        return view
+
+    @cached_property
+    def plan(self) -> FoldPlan:
+        """The paper's plan of the columns that the backbone keeps."""
+        return compile_plan(
+            self.support,
+            self.y,
+            self.leaf_width,
+            self.settings.fdr,
+            self.settings.routing,
+            columns=self.first_view.columns,
+            random_state=self.settings.random_state,
+        )
+
+    @cached_property
+    def codes(self) -> OrdinalCodes:
+        """How text and categories become numbers: by all labelled rows, for no label takes part."""
+        return OrdinalCodes.fit(self.support) if self.origin is None else self.origin[0].codes
+
+    @cached_property
+    def numbers(self) -> Table:
+        """The support as numbers."""
+        return self.codes.transform(self.support)
+
+    @cached_property
+    def whole(self) -> Whole:
+        """All columns at once; a part looks its products up."""
+        if self.origin is None:
+            return Whole.of(self.numbers)
+        case, fitted, new = self.origin
+        return case.whole.part(fitted, new, self.numbers)
+
+    def views_of(self, table: Table) -> Views[Any]:
+        """The backbone's views of a table of the same rows."""
         settings = self.settings
         return self.backbone.views(
             table,
@@ -116,16 +162,12 @@ class Case:
             settings.options,
             cache=settings.cache,
             limit=settings.limit,
-            engine=settings.engine,
+            engine=settings.engine if plan is not None else "local",  # one leaf cannot be spread
         )
 
-    def with_plan(self, plan: FoldPlan) -> Case:
-        """The same with a plan that was compiled earlier."""
-        case = replace(self)
-        case.__dict__["plan"] = plan
-        return case
-
-    def part(self, rows: IntArray, y: IntArray) -> Case:
-        """Some of the labelled rows as a case of their own, in this process and without lasting caches."""
-        settings = replace(self.settings, n_views=1, engine="local", options=replace(self.settings.options, progress=False))
-        return Case(self.backbone, self.support.take(rows), np.asarray(y), settings)
+    def part(self, fitted: IntArray, new: IntArray) -> Case:
+        """Some of the labelled rows as a support, others held back; in this process, with one view."""
+        settings = replace(self.settings, n_views=1, engine="local", progress=False)
+        y = np.unique(self.y[fitted], return_inverse=True)[1]
+        origin = (self, fitted, new)
+        return Case(self.backbone, self.support.take(fitted), y, settings, self.support.take(new), origin)
