@@ -17,12 +17,13 @@ from scff.errors import BackboneError, DataError
 from scff.estimators.base import FoldedEstimator, one_column
 from scff.estimators.fitted import Fitted
 from scff.fold.caches import CacheMode
-from scff.fold.methods import ENGINES, METHODS, EngineName, Method, refuse_row_folding
+from scff.fold.methods import refuse_row_folding
 from scff.gate.record import TailGate, TailRule, tail_rule
 from scff.memory.device import resolve_device
 from scff.memory.meter import PeakMemory
+from scff.names import ENGINES, METHODS, ROUTINGS, TRIALS, EngineName, Method, RankRouting, Trials
 from scff.tables.table import Table, encode_target
-from scff.trials.agenda import Trials, agenda, chosen
+from scff.trials.agenda import agenda, chosen
 from scff.trials.case import Case, Settings
 from scff.trials.presentations import Paper
 from scff.trials.reading import Choice
@@ -137,7 +138,7 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         random_state: int = 0,
         verbose: int = 0,
         *,
-        routing: Literal["anova", "random"] = "anova",
+        routing: RankRouting = "anova",
         trials: Trials = "auto",
         leaf_batch: int | Literal["auto"] = "auto",
         query_chunk: int | Literal["auto"] = "auto",
@@ -309,9 +310,9 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
                 'engine="ray" spreads the leaves of a row backbone over a cluster; use it with method="auto", "scff" '
                 'or "bounded-core", or leave engine at "local".'
             )
-        if self.routing not in ("anova", "random"):
-            raise DataError(f"routing must be anova or random, not {self.routing!r}.")
-        if self.trials not in ("auto", "thorough", 0):
+        if self.routing not in ROUTINGS:
+            raise DataError(f"routing must be one of {', '.join(ROUTINGS)}, not {self.routing!r}.")
+        if self.trials not in TRIALS:
             raise DataError(f'trials must be "auto", "thorough" or 0, not {self.trials!r}.')
         if self.n_estimators < 1:
             raise DataError(f"n_estimators must be at least 1, not {self.n_estimators}.")
