@@ -206,9 +206,9 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
                 choices = chosen(verdict, alternatives)
             else:
                 choices = (Choice(Paper(self.method)),)
-            planned = time.perf_counter()
             if self.method != "native":
                 plan = case.plan
+            planned = time.perf_counter()
             fitted = Fitted(
                 support, codes, classes, CheckpointRef.of(backbone), settings, plan, choices,
                 temperature=temperature, verdicts=verdicts,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scff.gate.record import Candidate, TailGate
 
-__all__ = ["Check", "checks", "rehearsal_checks", "verdict"]
+__all__ = ["Check", "checks", "verdict"]
 
 
 @dataclass(frozen=True)
@@ -75,17 +75,6 @@ def _rows(candidate: Candidate, *, fisher: bool, prototypes: bool) -> Iterator[C
     )
     for where, pair in accuracies:
         yield Check("Prototype accuracy", where, *pair, pair[1] - pair[0], prototypes, pair[1] >= pair[0])
-
-
-def rehearsal_checks(gate: TailGate) -> list[Check]:
-    """The rehearsal's checks: the model's own loss on held-back support rows; none where nothing was rehearsed."""
-    if gate.rehearsed is None:
-        return []
-    places = ("A predicts B", "B predicts A")
-    return [
-        Check("Model's log-loss", where, *pair, pair[0] - pair[1], True, pair[1] < pair[0])
-        for where, pair in zip(places, gate.rehearsed.nll, strict=False)
-    ]
 
 
 def verdict(candidate: Candidate, gate: TailGate) -> str:

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from scff.gate.record import TailGate
 from scff.plan.plan import FoldPlan
 from scff.report import svg
+from scff.report.marks import counted
 from scff.report.svg import COLOURS, Scale
 
-__all__ = ["count_core", "evidence_curve", "leaf_blocks", "ranked_evidence"]
+__all__ = ["count_core", "evidence_curve", "leaf_blocks", "leaf_name", "ranked_evidence"]
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -36,6 +37,12 @@ def ranked_evidence(plan: FoldPlan) -> tuple[FloatArray, float]:
 def count_core(plan: FoldPlan) -> str:
     """The size of the Core in figures, its linked columns apart."""
     return f"{plan.cut:,}" + (f" and {len(plan.linked):,} linked to them" if len(plan.linked) else "")
+
+
+def leaf_name(plan: FoldPlan, number: int) -> str:
+    """A leaf as people count it: ``Core 1``, ``Tail 3``."""
+    core = len(plan.core_leaves)
+    return f"Core {number + 1}" if number < core else f"Tail {number - core + 1}"
 
 
 def evidence_curve(plan: FoldPlan) -> str:
@@ -92,13 +99,12 @@ def leaf_blocks(plan: FoldPlan, gate: TailGate | None, effects: Sequence[float] 
     ):
         if not leaves:
             continue
-        columns = sum(map(len, leaves))
-        many = f"{len(leaves)} leaves" if len(leaves) > 1 else "1 leaf"
-        label = f"{stratum.capitalize()}: {columns:,} columns in {many}"
+        columns = counted(sum(map(len, leaves)), "column")
+        label = f"{stratum.capitalize()}: {columns} in {counted(len(leaves), 'leaf', 'leaves')}"
         faded = False
         if stratum == "tail" and gate is not None:
             faded = gate.accepted is None
-            label += ", kept out" if faded else f", let in with weight {gate.alpha:.3g}"
+            label += ", kept out" if faded else f", let in with step {gate.alpha:.3g}"
         body.append(svg.text(8, y + 13, label, extra=f'fill="{COLOURS[stratum]}" font-weight="600"'))
         y += 26
         shown = list(leaves[:_MOST_BLOCKS])
@@ -109,11 +115,16 @@ def leaf_blocks(plan: FoldPlan, gate: TailGate | None, effects: Sequence[float] 
         y += 62 * (-(-len(shown) // 9)) + 4
         if len(leaves) > len(shown):
             body.append(
-                svg.text(8, y + 12, f"and {len(leaves) - len(shown):,} more leaves like these", extra='class="tick"')
+                svg.text(
+                    8,
+                    y + 12,
+                    f"and {counted(len(leaves) - len(shown), 'more leaf', 'more leaves')} like these",
+                    extra='class="tick"',
+                )
             )
             y += 22
         y += 8
-    title = f"{len(plan.core_leaves)} Core leaves and {len(plan.tail_leaves)} Tail leaves as blocks"
+    title = f"Core leaves ({len(plan.core_leaves)}) and Tail leaves ({len(plan.tail_leaves)}) as blocks"
     return svg.figure("leaves", 920, int(y), title, "".join(body))
 
 
@@ -131,7 +142,7 @@ def _block(
     colour = COLOURS[stratum]
     strongest = int(leaf[np.argmax(plan.f[leaf])])
     tip = (
-        f"Leaf {number}: {len(leaf)} columns, strongest {plan.name(strongest)} "
+        f"{leaf_name(plan, number)}: {counted(len(leaf), 'column')}, strongest {plan.name(strongest)} "
         f"(F = {svg.significant(float(plan.f[strongest]))})"
     )
     if np.isfinite(effect):
@@ -146,12 +157,14 @@ def _block(
     )
     dash = ' stroke-dasharray="3 3"' if faded else ""
     card = ""
-    if stratum == "tail":  # a second card shows behind: the Tail stands behind the Core
+    if stratum == "tail" and not faded:  # a second card shows behind: the Tail stands behind the Core
         card = svg.rect(x + 3.5, y - 3.5, 91, 42, "none", f'rx="5" stroke="{colour}" opacity=".35"')
     return (
         f'<g opacity="{0.6 if faded else 1}"><title>{escape(tip)}</title>{card}'
         + svg.rect(x, y, 91, 42, colour, f'rx="5" fill-opacity=".13" stroke="{colour}"{dash}')
         + f'<path d="{bars}" fill="{colour}"/>'
-        + svg.text(x + 45.5, y + 54, f"{number} · {len(leaf)} cols", "middle", 'font-size="11" class="tick"')
+        + svg.text(
+            x + 45.5, y + 54, f"{leaf_name(plan, number)} · {len(leaf):,}", "middle", 'font-size="11" class="tick"'
+        )
         + "</g>"
     )
