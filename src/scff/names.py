@@ -2,10 +2,13 @@
 
 from typing import Literal, get_args
 
-__all__ = ["ENGINES", "METHODS", "ROUTINGS", "TRIALS", "EngineName", "Method", "RankRouting", "Trials"]
+__all__ = ["ENGINES", "METHODS", "ROUTINGS", "TRIALS", "EngineName", "Method", "MethodOrAuto", "RankRouting", "Trials"]
 
 Method = Literal["scff", "native", "raw-core", "bounded-core", "mass-huber"]
-"""The methods of the paper; ``"auto"``, which chooses between presentations, is the estimator's."""
+"""The methods of the paper."""
+
+MethodOrAuto = Literal["auto", Method]
+"""The same and ``"auto"``, which chooses between presentations."""
 
 RankRouting = Literal["anova", "random"]
 """How a classifier's columns are ranked: as in the paper, or by its control."""

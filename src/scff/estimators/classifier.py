@@ -21,7 +21,7 @@ from scff.fold.methods import refuse_row_folding
 from scff.gate.record import TailGate, TailRule, tail_rule
 from scff.memory.device import resolve_device
 from scff.memory.meter import PeakMemory
-from scff.names import ENGINES, METHODS, ROUTINGS, TRIALS, EngineName, Method, RankRouting, Trials
+from scff.names import ENGINES, METHODS, ROUTINGS, TRIALS, EngineName, MethodOrAuto, RankRouting, Trials
 from scff.tables.table import Table, encode_target
 from scff.trials.agenda import agenda, chosen
 from scff.trials.case import Case, Settings
@@ -127,7 +127,7 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     def __init__(
         self,
         backbone: str | Path = "auto",
-        method: Method | Literal["auto"] = "auto",
+        method: MethodOrAuto = "auto",
         leaf_width: int = 128,
         fdr: float = 0.05,
         tail: str | TailRule = "paper",

@@ -1,8 +1,13 @@
-"""Small pieces of the page: headline numbers, badges and bars."""
+"""Small pieces of the page: headline numbers, badges, bars and names."""
 
 from __future__ import annotations
 
-__all__ = ["badge", "counted", "gauge", "meter", "tile"]
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scff.plan.plan import FoldPlan
+
+__all__ = ["badge", "counted", "gauge", "leaf_name", "meter", "tile"]
 
 
 def tile(what: str, value: str, note: str = "", key: str = "") -> str:
@@ -18,7 +23,7 @@ def badge(text: str, good: bool) -> str:
 
 def meter(share: float) -> str:
     """A bar to the right for better, to the left for worse; full at 1."""
-    width = 100 * min(abs(share), 1.0)
+    width = 100 * min(max(abs(share), 0.03), 1.0) if share else 0.0  # what is there can be seen
     return f'<div class="meter"><i class="{"plus" if share >= 0 else "minus"}" style="width:{width:.1f}%"></i></div>'
 
 
@@ -36,3 +41,9 @@ def counted(n: int, one: str, many: str | None = None) -> str:
     ('1 leaf', '1,200 columns')
     """
     return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def leaf_name(plan: FoldPlan, number: int) -> str:
+    """A leaf as people count it: ``Core 1``, ``Tail 3``."""
+    core = len(plan.core_leaves)
+    return f"Core {number + 1}" if number < core else f"Tail {number - core + 1}"

@@ -213,7 +213,7 @@ def _tail_in_short(subject: Subject, quality: Quality | None) -> str:
     if decided is None or not len(subject.plan.tail):
         return ""
     if not decided.let_in:
-        return f'The other <b class="tail">{others} add nothing to it</b>: {escape(decided.reason)}.'
+        return f'The other <b class="tail">{others} are not folded into it</b>: {escape(decided.reason)}.'
     helped = (
         f'The other <b class="tail">{others} helped</b> on both halves of the labelled rows, and were let in with step '
         f"{decided.gate.alpha:.2f}."
@@ -235,8 +235,12 @@ def _tiles(subject: Subject, quality: Quality | None) -> str:
         baseline = f"always the most frequent class: {quality.prior_accuracy:.1%}"
         tiles.append(tile("Accuracy on the test table", f"{quality.accuracy:.1%}", baseline, "headline-accuracy"))
     if not subject.native:
-        where = f", in {counted(len(plan.core_leaves), 'leaf', 'leaves')}" if plan.core_leaves else ""
-        tiles.append(tile("Core columns", f"{len(plan.core):,}", f"of {plan.n_columns:,}{where}", "core"))
+        note = f"of {plan.n_columns:,}"
+        if plan.core_leaves:
+            note += f", in {counted(len(plan.core_leaves), 'leaf', 'leaves')}"
+        if len(plan.linked):
+            note += f"; {len(plan.linked):,} of them linked to the others"
+        tiles.append(tile("Core columns", f"{len(plan.core):,}", note, "core"))
     decided = decision(subject)
     if decided is not None and len(plan.tail):
         outcome = ("let in", f"with step α = {decided.gate.alpha:.3f}")

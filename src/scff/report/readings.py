@@ -55,10 +55,8 @@ def read(fitted: Fitted) -> str:
     parts = []
     for verdict in fitted.verdicts:
         mark = badge("approved" if verdict.approved else "not approved", verdict.approved) if verdict.n_rows else ""
-        parts.append(
-            f'<p class="say">{answer(fitted)} {mark} <span data-value="verdict">{escape(sentence(verdict))}</span> '
-            f"{sureness(fitted.temperature)}</p>"
-        )
+        why = f'<span data-value="verdict">{escape(sentence(verdict))}</span> {sureness(fitted.temperature)}'
+        parts.append(f'<p class="say">{answer(fitted)}</p><p>{mark} {why}</p>')
         if verdict.n_rows:
             parts.append(_table(verdict) + _how(verdict))
     return "".join(parts)
@@ -66,11 +64,13 @@ def read(fitted: Fitted) -> str:
 
 def answer(fitted: Fitted) -> str:
     """What the answer is read from, in a sentence."""
-    shares = mixed(fitted)
-    if len(shares) == 1:
-        return f"The answer is read from <b>{escape(shares[0][1])}</b>."
-    listed = [f"{weight:.0%} from <b>{escape(words)}</b>" for weight, words in shares]
-    return f"The answer is a mixture: {', '.join(listed[:-1])} and {listed[-1]}."
+    shares = [(weight, f"<b>{escape(words)}</b>") for weight, words in mixed(fitted)]
+    (heaviest, first), rest = shares[0], shares[1:]
+    if not rest:
+        return f"The answer is read from {first}."
+    if len(rest) == 1:
+        return f"The answer is read from {first} ({heaviest:.0%}) and from {rest[0][1]} ({rest[0][0]:.0%})."
+    return f"The answer mixes {len(shares)} readings of the table; the heaviest ({heaviest:.0%}) is of {first}."
 
 
 def _words(one: Tried) -> str:

@@ -17,6 +17,7 @@ from scff.report.subject import Subject
 from scff.report.svg import significant
 
 if TYPE_CHECKING:
+    from scff.plan.plan import FoldPlan
     from scff.trials.trial import Verdict
 
 __all__ = ["cost", "folded", "good", "used"]
@@ -178,7 +179,7 @@ def folded(subject: Subject, effects: Sequence[float]) -> str:
                 "They were not: held-back rows preferred summaries of all columns, read in one leaf. This is the "
                 "evidence that the paper's plan would rest on:"
             )
-        return f'<p class="say">{say}</p><div class="wide">{evidence_curve(plan)}</div>'
+        return f'<p class="say">{say}</p>{_curve(plan)}'
     widest = max(map(len, plan.leaves))
     leaves = counted(len(plan.leaves), "leaf", "leaves")
     dropped, drawn = "", ""
@@ -191,12 +192,17 @@ def folded(subject: Subject, effects: Sequence[float]) -> str:
         f"Tail, and dealt like cards into {leaves} of at most {counted(widest, 'column')}, so that every leaf has its "
         "share of strong ones. Columns interact inside a leaf; the leaves meet in the row representation."
         f"{_linked(subject)}{dropped}{drawn}</p>"
-        f'<figure><div class="wide">{evidence_curve(plan)}</div><figcaption>Evidence of every column, strongest '
-        "first. The dashed line is the Core cut.</figcaption></figure>"
-        f'<figure><div class="wide">{leaf_blocks(plan, subject.gate, effects)}</div><figcaption>Each block is a leaf: '
+        f"<figure>{_curve(plan)}<figcaption>Evidence of every column, strongest first. The dashed line is the Core "
+        "cut.</figcaption></figure>"
+        f"<figure>{leaf_blocks(plan, subject.gate, effects)}<figcaption>Each block is a leaf: "
         "its name, its number of columns, and their evidence as bars on the same logarithmic axis.</figcaption>"
         "</figure>"
     )
+
+
+def _curve(plan: FoldPlan) -> str:
+    """The evidence curve, drawn for a desktop and for a phone."""
+    return f'<div class="broad">{evidence_curve(plan)}</div><div class="narrow">{evidence_curve(plan, 360)}</div>'
 
 
 def _which(subject: Subject) -> str:

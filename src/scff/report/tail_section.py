@@ -9,7 +9,7 @@ import numpy as np
 
 from scff.gate.decide import refuse
 from scff.gate.record import TailGate
-from scff.report.checks import Check, checks, verdict
+from scff.report.checks import Check, checks, signed, verdict
 from scff.report.marks import badge, meter
 from scff.report.quality import Quality
 from scff.report.subject import Subject
@@ -70,9 +70,9 @@ def _why_not(subject: Subject) -> str:
         return "nothing was tried"
     with_tail = [one.loss for one in trial.tried if one.name == "tail"]
     if not with_tail:
-        return "the paper's gate turned it away on some part of the labelled rows"
+        return "the paper's gate turned the Tail away on some part of the labelled rows"
     core = trial.tried[0].loss
-    return f"it earned no weight on held-back rows (loss {min(with_tail):.4f} with it, {core:.4f} for the Core alone)"
+    return f"the Tail earned no weight on held-back rows (loss {min(with_tail):.3f} with it, {core:.3f} without)"
 
 
 def tail(subject: Subject, quality: Quality | None, hidden_gain: float | None) -> str:
@@ -140,7 +140,7 @@ def _tail_on_hidden(gain: float | None) -> str:
     return (
         f"<p><b>Hidden labels {verdict_}.</b> When each half of the labelled rows comes in as new rows, labels hidden "
         f"from the encoder, the Tail {does}: it changes the prototype NLL by "
-        f'<span data-value="hidden-change">{-gain:+.4f}</span>.</p>'
+        f'<span data-value="hidden-change">{0.0 - gain:+.4f}</span>.</p>'
     )
 
 
@@ -166,6 +166,6 @@ def _check(row: Check) -> str:
         result = "not asked"
     return (
         f'<tr class="{"" if row.counts else "not-asked"}"><td>{row.name}</td><td class="left">{row.where}</td>'
-        f"<td>{significant(row.before)}</td><td>{significant(row.after)}</td><td>{row.margin:+.4g}</td>"
+        f"<td>{significant(row.before)}</td><td>{significant(row.after)}</td><td>{signed(row.margin)}</td>"
         f'<td class="margin" title="{row.relative:+.2%}">{meter(row.relative)}</td><td>{result}</td></tr>'
     )

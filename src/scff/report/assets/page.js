@@ -25,7 +25,8 @@
   const leafName = k => k < 0 ? "–" : k < data.coreLeaves ? "Core " + (k + 1) : "Tail " + (k - data.coreLeaves + 1);
   const cell = (text, cls) => { const td = document.createElement("td"); td.textContent = text; if (cls) td.className = cls; return td; };
   const spacer = height => { const tr = document.createElement("tr"); tr.className = "spacer"; tr.setAttribute("aria-hidden", "true");
-    const td = document.createElement("td"); td.colSpan = heads.length; td.style.height = height + "px"; tr.append(td); return tr; };
+    const td = document.createElement("td"); td.colSpan = heads.filter(h => h.offsetParent !== null).length;  // a phone hides some
+    td.style.height = height + "px"; tr.append(td); return tr; };
   const line = (i, at) => {
     const tr = document.createElement("tr"); tr.setAttribute("aria-rowindex", at + 2); tr.dataset.position = data.position[i];
     const name = cell(data.name[i], "left"); name.title = data.name[i];
