@@ -51,6 +51,30 @@ def noisy(n_columns: int = 300, **parameters: Any) -> Example:
     return _fit(frame, y, 70, 70, **parameters)
 
 
+@cache
+def grouped(**parameters: Any) -> Example:
+    """Five columns that tell, and forty that move with them."""
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    source = rng.normal(size=(120, 5))
+    X = rng.normal(size=(120, 200))
+    X[:, :45] = np.tile(source, 9) + 0.5 * X[:, :45]
+    X[:, :5] += 1.5 * y[:, None]
+    return _fit(pd.DataFrame(X, columns=[f"gene_{j}" for j in range(200)]), y, 80, 40, **parameters)
+
+
+@cache
+def long_names(**parameters: Any) -> Example:
+    """Three classes and 200 columns with names that no page has room for."""
+    rng = np.random.default_rng(0)
+    names = ["adenocarcinoma of the lung, poorly differentiated", "squamous", "a healthy control without any finding"]
+    y = np.array(names)[np.arange(90) % 3]
+    X = rng.normal(size=(90, 200))
+    X[:, :30] += (y == "squamous")[:, None]
+    frame = pd.DataFrame(X, columns=[f"ENSG{j:011d}.a_long_name_of_a_transcript|{j}" for j in range(200)])
+    return _fit(frame, y, 60, 30, leaf_width=32, **parameters)
+
+
 def _fit(X: pd.DataFrame, y: Any, n_support: int, n_test: int, **parameters: Any) -> Example:
     order = np.random.default_rng(0).permutation(len(y))
     a, b = order[:n_support], order[n_support : n_support + n_test]
