@@ -19,6 +19,7 @@ from scff.fold.budget import Method
 from scff.fold.caches import CacheMode
 from scff.fold.encode import FoldOptions
 from scff.memory.budget import parse_bytes
+from scff.memory.device import resolve_device
 from scff.plan.compile import compile_plan
 from scff.plan.plan import FoldPlan, Routing
 from scff.tables.on_disk import open_wide
@@ -115,9 +116,7 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
         return None if self.memory_limit is None else parse_bytes(self.memory_limit)
 
     def _device(self) -> torch.device:
-        if self.device == "auto":
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        return torch.device(self.device)
+        return resolve_device(self.device)
 
     def __getstate__(self) -> dict[str, Any]:
         # Neither weights nor caches: the first are referenced by digest, the second are rebuilt on first use.

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["free_bytes", "leaves_that_fit", "to_device"]
+__all__ = ["free_bytes", "leaves_that_fit", "resolve_device", "to_device"]
 
 _MOST_LEAVES = 64
+
+
+def resolve_device(name: str) -> torch.device:
+    """The device of that name; ``"auto"`` is the GPU where there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
 
 
 def free_bytes(device: torch.device) -> int | None:
