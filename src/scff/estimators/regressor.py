@@ -11,9 +11,8 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from scff.backbones.base import Backbone
-from scff.backbones.registry import CheckpointRef, load_backbone, reload_backbone, specs
-from scff.backbones.weights import checkpoints
-from scff.errors import CheckpointMissing, DataError
+from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone, reload_backbone
+from scff.errors import DataError
 from scff.estimators.base import FoldedEstimator
 from scff.fold.algorithm import Compiled
 from scff.fold.budget import compile_members
@@ -22,10 +21,7 @@ from scff.fold.tokens import refuse_row_folding
 from scff.plan.plan import FoldPlan
 from scff.tables.table import Table
 
-__all__ = ["AUTO_REGRESSORS", "FoldedRegressor"]
-
-AUTO_REGRESSORS = ("tabicl-v2-regressor", "tabpfn-v2-regressor")
-"""What ``backbone="auto"`` tries, best first; only files already on this machine."""
+__all__ = ["FoldedRegressor"]
 
 _METHODS = ("scff", "native", "raw-core", "bounded-core")
 
@@ -123,7 +119,9 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
             raise DataError(f"method must be one of {', '.join(_METHODS)}, not {self.method!r}.")
         support = self._validate(X, reset=True)
         target = self._validate_target(y, support)
-        backbone = load_backbone(_choose() if self.backbone == "auto" else self.backbone, self._device(), "regression")
+        backbone = load_backbone(
+            choose_auto("regression") if self.backbone == "auto" else self.backbone, self._device(), "regression"
+        )
         refuse_row_folding(backbone.spec, self.method)
         self.backbone_ = backbone.spec.name
         self.checkpoint_ = CheckpointRef.of(backbone)
@@ -186,14 +184,3 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
             raise DataError("The target contains NaN or infinity; drop those rows first.")
         out: npt.NDArray[np.float64] = target
         return out
-
-
-def _choose() -> str:
-    known = specs()
-    for name in AUTO_REGRESSORS:
-        weights = known[name].weights
-        if weights is not None and checkpoints.find(weights) is not None:
-            return name
-    raise CheckpointMissing(
-        f"No regressor has weights on this machine; get one with: scff backbones fetch {AUTO_REGRESSORS[-1]}"
-    )
