@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["FoldPlan", "FoldedClassifier", "FoldedRegressor", "TailGate", "TailRule", "compile_plan", "errors", "tail"]
+__all__ = ["FoldPlan", "FoldedClassifier", "FoldedRegressor", "TailGate", "TailRule", "compile_plan", "errors"]
 
 if TYPE_CHECKING:
     from scff import errors
     from scff.estimators.classifier import FoldedClassifier
     from scff.estimators.regressor import FoldedRegressor
-    from scff.gate import decide as tail
-    from scff.gate.decide import TailGate, TailRule
+    from scff.gate.record import TailGate, TailRule
     from scff.plan.compile import compile_plan
     from scff.plan.plan import FoldPlan
 
@@ -24,11 +23,9 @@ _HOME = {
     "FoldPlan": "scff.plan.plan",
     "FoldedClassifier": "scff.estimators.classifier",
     "FoldedRegressor": "scff.estimators.regressor",
-    "TailGate": "scff.gate.decide",
-    "TailRule": "scff.gate.decide",
+    "TailGate": "scff.gate.record",
+    "TailRule": "scff.gate.record",
     "compile_plan": "scff.plan.compile",
-    "errors": "scff.errors",
-    "tail": "scff.gate.decide",
 }
 
 
@@ -38,5 +35,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'scff' has no attribute {name!r}")
     from importlib import import_module
 
-    module = import_module(_HOME[name])
-    return module if name in ("errors", "tail") else getattr(module, name)
+    return getattr(import_module(_HOME[name]), name)

@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 
 from scff.errors import DataError
 from scff.estimators.classifier import FoldedClassifier
-from scff.gate.decide import TailRule
+from scff.gate.record import TailRule
 from scff.plan.compile import compile_plan
 from scff.tables.table import as_table
 

@@ -1,37 +1,32 @@
-"""What the estimators share: reading tables, views and plans, and what a saved model leaves behind."""
+"""What the estimators share: reading tables, the settings of a fit, and the record it leaves."""
 
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import torch
 from sklearn.base import BaseEstimator
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from scff.backbones.base import Backbone, RowView, TokenView, Views
+from scff.backbones.registry import CheckpointRef
 from scff.errors import DataError
-from scff.fold.budget import Method
+from scff.estimators.fitted import Fitted
 from scff.fold.caches import CacheMode
-from scff.fold.encode import FoldOptions
 from scff.memory.budget import parse_bytes
-from scff.memory.device import resolve_device
-from scff.plan.compile import compile_plan
-from scff.plan.plan import FoldPlan, Routing
+from scff.plan.plan import FoldPlan
 from scff.tables.on_disk import open_wide
-from scff.tables.table import Table, as_table, encode_target
+from scff.tables.table import Table, as_table
+from scff.trials.case import Settings
 
-__all__ = ["FoldedEstimator", "encode_labels"]
+__all__ = ["FoldedEstimator", "one_column"]
 
 
 class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
     """Base of `FoldedClassifier` and `FoldedRegressor`."""
 
-    method: Method
     leaf_width: int
     fdr: float
     memory_limit: int | str | None
@@ -42,11 +37,59 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
     verbose: int
     leaf_batch: int | Literal["auto"]
     query_chunk: int | Literal["auto"]
-    _support: Table
+    fitted_: Fitted
 
-    def _validate(self, X: Any, *, reset: bool) -> Table:
-        if reset:
-            self.__dict__.pop("_runtime", None)
+    @property
+    def plan_(self) -> FoldPlan | None:
+        """How the columns were folded; None where nothing was."""
+        return self._record().plan
+
+    @property
+    def checkpoint_(self) -> CheckpointRef:
+        """File and digest of the weights in use."""
+        return self._record().checkpoint
+
+    @property
+    def backbone_(self) -> str:
+        """Name of the backbone in use."""
+        return self._record().checkpoint.backbone
+
+    @property
+    def seconds_(self) -> dict[str, float]:
+        """Wall time of loading, planning and compiling."""
+        return self._record().seconds
+
+    @property
+    def peak_bytes_(self) -> dict[str, int]:
+        """Memory that loading added at its peak, and planning and compiling together."""
+        return self._record().peak_bytes
+
+    def _record(self) -> Fitted:
+        # An attribute that is not there yet, as scikit-learn expects before `fit`.
+        if "fitted_" not in self.__dict__:
+            raise AttributeError(f"This {type(self).__name__} is not fitted yet; call `fit` first.")
+        return self.fitted_
+
+    def _read_support(self, X: Any) -> tuple[Table, Self]:
+        """A support table, and a copy of this estimator that has its heads: one that may fail to be fitted."""
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        return copy._read(X, reset=True), copy
+
+    def _read_queries(self, X: Any) -> tuple[Table, Fitted]:
+        """Query rows, and the record they are to be predicted with."""
+        check_is_fitted(self)
+        now = object.__new__(type(self))  # as it is now: another thread may be fitting it anew
+        now.__dict__.update(self.__dict__)
+        support = now.fitted_.support
+        table = now._read(X, reset=False).like(support)
+        if table.is_numeric != support.is_numeric:
+            raise DataError(
+                "This model was fitted on a DataFrame with text or categories; pass the same columns again."
+            )
+        return table, now.fitted_
+
+    def _read(self, X: Any, *, reset: bool) -> Table:
         try:
             if isinstance(X, os.PathLike):
                 X = open_wide(X)
@@ -69,60 +112,27 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
             raise DataError(str(error)) from error
         if table.n_rows == 0:
             raise DataError("The table has no rows; 0 sample(s) cannot be used.")
-        if not reset:
-            table = table.like(self._support)
-        if not reset and table.is_numeric != self._support.is_numeric:
-            raise DataError(
-                "This model was fitted on a DataFrame with text or categories; pass the same columns again."
-            )
         return table
 
-    def _views(self, backbone: Backbone, target: npt.NDArray[Any]) -> Views[RowView | TokenView]:
-        """The backbone's views of the support."""
-        return backbone.views(
-            self._support,
-            target,
-            n_estimators=self.n_estimators,
-            cache=bool(self.cache),
+    def _settings(self) -> Settings:
+        """What both estimators are told, in one place."""
+        return Settings(
+            leaf_width=self.leaf_width,
+            fdr=self.fdr,
+            n_views=self.n_estimators,
             random_state=self.random_state,
-        )
-
-    def _fold_plan(
-        self, backbone: Backbone, view: RowView | TokenView, target: npt.NDArray[Any], routing: Routing
-    ) -> FoldPlan | None:
-        """How the columns that a view keeps are folded; None for native inference."""
-        if self.method == "native":
-            return None
-        return compile_plan(
-            self._support,
-            target,
-            min(self.leaf_width, backbone.spec.limits.leaf_width or self.leaf_width),
-            self.fdr,
-            routing,
-            columns=view.columns,
-            random_state=self.random_state,
-        )
-
-    def _fold_options(self, device: torch.device, *, encode_unused_tail: bool = False) -> FoldOptions:
-        return FoldOptions.on(
-            device,
+            cache=self.cache,
+            limit=None if self.memory_limit is None else parse_bytes(self.memory_limit),
+            device=self.device,
             leaf_batch=self.leaf_batch,
             query_chunk=self.query_chunk,
-            encode_unused_tail=encode_unused_tail,
             progress=self.verbose > 0,
         )
 
-    def _byte_limit(self) -> int | None:
-        return None if self.memory_limit is None else parse_bytes(self.memory_limit)
-
-    def _device(self) -> torch.device:
-        return resolve_device(self.device)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Neither weights nor caches: the first are referenced by digest, the second are rebuilt on first use.
-        state = dict(super().__getstate__())
-        state.pop("_runtime", None)
-        return state
+    def _keep(self, heads: Self, fitted: Fitted) -> Self:
+        """Take over the heads and the record of a fit that went well, in one step."""
+        self.__dict__.update(heads.__dict__ | {"fitted_": fitted})
+        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -132,18 +142,15 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def encode_labels(y: Any, support: Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """Class codes of the support rows, and the classes; refuses what is no target of a classifier."""
+def one_column(y: Any, support: Table, what: str) -> npt.NDArray[Any]:
+    """A target as one column with an entry for every row of the support."""
     if y is None:
-        raise DataError("A classifier requires y to be passed, but the target y is None.")
+        raise DataError(f"fit requires y to be passed, but the target y is None; give one {what} per row.")
     try:
         y = column_or_1d(y, warn=True)
-    except ValueError as error:
-        raise DataError(str(error)) from error
+    except (TypeError, ValueError) as error:
+        raise DataError(f"The target must be one column, one {what} per row ({error}).") from error
     if len(y) != support.n_rows:
-        raise DataError(f"X has {support.n_rows} rows but y has {len(y)}; give one label per row.")
-    codes, classes = encode_target(y)
-    check_classification_targets(y)
-    if len(classes) < 2:
-        raise DataError(f"The target has one class ({classes[0]!r}); a classifier needs rows of at least two.")
-    return codes, classes
+        raise DataError(f"X has {support.n_rows} rows but y has {len(y)}; give one {what} per row.")
+    out: npt.NDArray[Any] = y
+    return out

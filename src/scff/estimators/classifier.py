@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.multiclass import check_classification_targets
 
-from scff.backbones.base import Backbone
-from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone, reload_backbone
+from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone
 from scff.errors import BackboneError, DataError
-from scff.estimators.base import FoldedEstimator, encode_labels
-from scff.fold.algorithm import Compiled
-from scff.fold.budget import ENGINES, METHODS, EngineName, Method, choose_core, compile_members
+from scff.estimators.base import FoldedEstimator, one_column
+from scff.estimators.fitted import Fitted
 from scff.fold.caches import CacheMode
-from scff.fold.tokens import refuse_row_folding
-from scff.gate.decide import TAIL_RULES, TailGate, TailRule
-from scff.gate.record import Rehearsed
+from scff.fold.methods import ENGINES, METHODS, EngineName, Method, refuse_row_folding
+from scff.gate.record import TailGate, TailRule, tail_rule
+from scff.memory.device import resolve_device
 from scff.memory.meter import PeakMemory
-from scff.plan.plan import FoldPlan, Routing
-from scff.trials.trial import Rehearsal
+from scff.tables.table import Table, encode_target
+from scff.trials.agenda import Trials, agenda, chosen
+from scff.trials.case import Case, Settings
+from scff.trials.presentations import Paper
+from scff.trials.reading import Choice
+from scff.trials.trial import Verdict, trial
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,18 +47,19 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     backbone : str or path, default="auto"
         Name of a backbone (``scff backbones`` lists them) or path of a checkpoint. ``"auto"`` takes the best one whose
         weights are already on this machine and never uses the network.
-    method : {"scff", "native", "raw-core", "bounded-core", "mass-huber"}, default="scff"
-        The full method, or one of the paper's comparisons: the backbone's own inference on all columns; the Core in
-        one leaf; the folded Core without Tail; the earlier all-feature merge.
+    method : {"auto", "scff", "native", "raw-core", "bounded-core", "mass-huber"}, default="auto"
+        ``"auto"`` is the best this library knows: it starts from the paper's Core, and held-back labelled rows may let
+        it read columns linked to the Core, summaries of the whole table or the Tail as well (`verdicts_`). ``"scff"``
+        is the paper's method to the letter, the others are its comparisons: the backbone's own inference on all
+        columns; the Core in one leaf; the folded Core without Tail; the earlier all-feature merge.
     leaf_width : int, default=128
         Most columns in a leaf, further bounded by the backbone.
     fdr : float, default=0.05
         Level of the Benjamini-Hochberg count that sizes the Core.
-    tail : str or TailRule, default="gated"
-        ``"gated"`` is the paper's gate; where the feature encoder reads labels, the Tail must also help the model on
-        held-back support rows. ``"paper"`` is the paper's gate alone, ``"off"`` leaves the Tail out. The paper's
-        controls are ``"centred"``, ``"raw-residual"``, ``"fixed-prototype"``, ``"fisher"``,
-        ``"no-single-leaf-fallback"`` and ``"no-binary-restriction"``.
+    tail : str or TailRule, default="paper"
+        What lets the Tail in: ``"paper"`` is the paper's gate, ``"off"`` leaves the Tail out. The paper's controls are
+        ``"centred"``, ``"raw-residual"``, ``"fixed-prototype"``, ``"fisher"``, ``"no-single-leaf-fallback"`` and
+        ``"no-binary-restriction"``.
     memory_limit : int or str, optional
         Budget for the memory that fit and predict add, such as ``"2GiB"``. It changes block sizes, never the result.
     n_estimators : int, default=1
@@ -69,17 +73,15 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         Seed of random routing and of ensemble views.
     verbose : int, default=0
         1 shows progress bars.
-    routing : {"auto", "anova", "linked", "random"}, default="auto"
-        ``"anova"`` is the paper's Core. ``"linked"`` fills a Core of less than a leaf with columns that correlate with
-        it: few labelled rows may reveal only a part of a group. ``"auto"`` takes the linked Core where it predicts
-        held-back support rows better; the paper's comparisons (``method``) always have the paper's. ``"random"`` is the
-        paper's control: a Core of the same size, drawn at random.
+    routing : {"anova", "random"}, default="anova"
+        ``"random"`` is the paper's control: a Core of the same size, drawn at random.
+    trials : {"auto", "thorough", 0}, default="auto"
+        How much ``method="auto"`` may ask of held-back rows: ``"auto"`` within a budget of the backbone's own
+        arithmetic, ``"thorough"`` everything, 0 nothing (the paper's Core).
     leaf_batch : int or "auto", default="auto"
         Leaves encoded together; "auto" is 1 on a CPU and as many as fit into half of an accelerator's free memory.
     query_chunk : int or "auto", default="auto"
         Query rows encoded together; "auto" is 256 on a CPU and 1024 on an accelerator, fewer when its memory runs out.
-    encode_unused_tail : bool, default=False
-        Encode the Tail even where it cannot be let in, as the paper literally does; for audits.
     engine : {"local", "ray"}, default="local"
         ``"ray"`` encodes leaves on a Ray cluster: the one that is running or that ``RAY_ADDRESS`` names, otherwise one
         on this machine. It needs ``pip install 'scff[ray]'`` and runs on CPUs.
@@ -92,9 +94,10 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         What was decided about the Tail, for the first view; None where nothing was folded.
     gates_ : list of TailGate or None
         The same for every view.
-    links_ : Rehearsed or None
-        How held-back support rows were predicted from the paper's Core and from the linked one, with
-        ``routing="auto"``; None where nothing is linked to the Core.
+    verdicts_ : tuple of Verdict
+        What held-back rows were asked by ``method="auto"``, and what they answered.
+    fitted_ : Fitted
+        All of this in one record.
     backbone_ : str
         Name of the backbone in use.
     checkpoint_ : CheckpointRef
@@ -123,10 +126,10 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     def __init__(
         self,
         backbone: str | Path = "auto",
-        method: Method = "scff",
+        method: Method | Literal["auto"] = "auto",
         leaf_width: int = 128,
         fdr: float = 0.05,
-        tail: str | TailRule = "gated",
+        tail: str | TailRule = "paper",
         memory_limit: int | str | None = None,
         n_estimators: int = 1,
         device: str = "auto",
@@ -134,10 +137,10 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         random_state: int = 0,
         verbose: int = 0,
         *,
-        routing: Routing | Literal["auto"] = "auto",
+        routing: Literal["anova", "random"] = "anova",
+        trials: Trials = "auto",
         leaf_batch: int | Literal["auto"] = "auto",
         query_chunk: int | Literal["auto"] = "auto",
-        encode_unused_tail: bool = False,
         engine: EngineName = "local",
     ) -> None:
         self.backbone = backbone
@@ -152,12 +155,12 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
         self.routing = routing
+        self.trials = trials
         self.leaf_batch = leaf_batch
         self.query_chunk = query_chunk
-        self.encode_unused_tail = encode_unused_tail
         self.engine = engine
 
-    def fit(self, X: Any, y: Any) -> FoldedClassifier:
+    def fit(self, X: Any, y: Any, groups: Any = None) -> FoldedClassifier:
         """Compile a labelled support table.
 
         Parameters
@@ -167,39 +170,77 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
             a ``.npy`` or numeric Parquet file, or what `scff.tables.on_disk.open_wide` makes of it, is read a leaf at
             a time.
         y : array-like of shape (n_rows,)
+        groups : array-like of shape (n_rows,), optional
+            Patients, batches: rows of one group are never parted when ``method="auto"`` asks held-back rows.
 
         Returns
         -------
         FoldedClassifier
         """
-        rule = self._check_parameters()
-        support = self._validate(X, reset=True)
-        codes, self.classes_ = encode_labels(y, support)
+        settings = self._check_parameters()
+        support, heads = self._read_support(X)
+        codes, classes = _encode_labels(y, support)
+        if groups is not None:
+            groups = one_column(groups, support, "group")
         started = time.perf_counter()
-        with PeakMemory(self._device()) as loading:
-            backbone = load_backbone(choose_auto() if self.backbone == "auto" else self.backbone, self._device())
+        device = resolve_device(self.device)
+        with PeakMemory(device) as loading:
+            backbone = load_backbone(choose_auto() if self.backbone == "auto" else self.backbone, device)
         limits = backbone.spec.limits
-        if limits.classes is not None and len(self.classes_) > limits.classes:
+        if limits.classes is not None and len(classes) > limits.classes:
             raise BackboneError(
-                f"{backbone.spec.name} knows at most {limits.classes} classes and the target has "
-                f"{len(self.classes_)}; choose a TabICL backbone, which has a hierarchy for more."
+                f"{backbone.spec.name} knows at most {limits.classes} classes and the target has {len(classes)}; "
+                "choose a TabICL backbone, which has a hierarchy for more."
             )
         refuse_row_folding(backbone.spec, self.method)
-        self.backbone_ = backbone.spec.name
-        self.checkpoint_ = CheckpointRef.of(backbone)
         loaded = time.perf_counter()
-        self.plan_: FoldPlan | None = None
-        self.links_: Rehearsed | None = None
-        self._support, self._codes, self._rule = support, codes, rule
-        self.gates_: list[TailGate | None] = []
-        with PeakMemory(backbone.device) as compiling:
-            planned = self._compile(backbone, None)
-        self.gates_ = [member.gate for member in self._runtime[1]]
-        self.gate_ = self.gates_[0]
+        case = Case(backbone, support, codes, settings)
+        with PeakMemory(device) as compiling:
+            verdicts: tuple[Verdict, ...] = ()
+            temperature, plan = 1.0, None
+            if self.method == "auto":
+                episode, alternatives = agenda(case, self.trials, groups)
+                verdict = trial(episode, alternatives) if len(alternatives) > 1 else Verdict()
+                verdicts, temperature = (verdict,), verdict.temperature
+                choices = chosen(verdict, alternatives)
+            else:
+                choices = (Choice(Paper(self.method)),)
+            planned = time.perf_counter()
+            if self.method != "native":
+                plan = case.plan
+            fitted = Fitted(
+                support, codes, classes, CheckpointRef.of(backbone), settings, plan, choices,
+                temperature=temperature, verdicts=verdicts,
+            )  # fmt: skip
+            fitted.compile(case)
         done = time.perf_counter()
-        self.peak_bytes_ = {"load": loading.added, "compile": compiling.added}
-        self.seconds_ = {"load": loaded - started, "plan": planned - loaded, "compile": done - planned}
-        return self
+        folds = [reading.plan for reading in fitted.readings if reading.plan is not None]
+        fitted.plan = folds[0] if folds else plan
+        fitted.peak_bytes = {"load": loading.added, "compile": compiling.added}
+        fitted.seconds = {"load": loaded - started, "plan": planned - loaded, "compile": done - planned}
+        return self._keep(heads, fitted)
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:
+        """The classes, in the order of the probabilities."""
+        classes = self._record().classes
+        assert classes is not None
+        return classes
+
+    @property
+    def gates_(self) -> list[TailGate | None]:
+        """What each view of the heaviest reading decided about the Tail."""
+        return list(self._record().gates[0])
+
+    @property
+    def gate_(self) -> TailGate | None:
+        """What was decided about the Tail, for the first view."""
+        return self.gates_[0]
+
+    @property
+    def verdicts_(self) -> tuple[Verdict, ...]:
+        """What held-back rows were asked, and what they answered."""
+        return self._record().verdicts
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Class probabilities of query rows.
@@ -213,15 +254,14 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         -------
         ndarray of shape (n_rows, n_classes)
         """
-        check_is_fitted(self)
-        rows = self._validate(X, reset=False)
-        logits = [member.predict(rows).float().cpu().numpy() for member in self._members()]
-        return self._runtime[0].combine(logits)
+        rows, fitted = self._read_queries(X)
+        return fitted.predict(rows)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Most probable class of query rows; parameters as for `predict_proba`."""
-        proba = self.predict_proba(X)
-        out: npt.NDArray[Any] = self.classes_[proba.argmax(axis=1)]
+        rows, fitted = self._read_queries(X)
+        assert fitted.classes is not None
+        out: npt.NDArray[Any] = fitted.classes[fitted.predict(rows).argmax(axis=1)]
         return out
 
     def column_evidence(self) -> pd.DataFrame:
@@ -257,46 +297,32 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
 
         return make_report(self, test=X_test, target=y_test, title=title)
 
-    def _members(self) -> list[Compiled]:
-        """The compiled views, compiled again if this model was read from a file."""
-        check_is_fitted(self)
-        if getattr(self, "_runtime", None) is None:
-            self._compile(reload_backbone(self.checkpoint_, self._device()), self.gates_)
-        return self._runtime[1]
-
-    def _compile(self, backbone: Backbone, gates: list[TailGate | None] | None) -> float:
-        """Compile every view into `_runtime`; returns when the plan was ready."""
-        views = self._views(backbone, self._codes)
-        options = self._fold_options(backbone.device, encode_unused_tail=self.encode_unused_tail)
-        limit = self._byte_limit()
-        rule = self._rule if self.method == "scff" else None
-        rehearsal = Rehearsal(backbone, self._support, self._codes, self.n_estimators, self.random_state, limit=limit)
-        if self.plan_ is None:
-            routing = "anova" if self.routing == "auto" else self.routing
-            self.plan_ = self._fold_plan(backbone, views.view(0), self._codes, routing)
-            if self.plan_ is not None and self.routing == "auto" and self.method == "scff":
-                self.plan_, self.links_ = choose_core(self.plan_, rehearsal, options)
-        planned = time.perf_counter()
-        members = compile_members(
-            views, self.plan_, self._codes, self.method, rule, gates, self.cache, options, limit, self.engine, rehearsal
-        )
-        self._runtime: tuple[Backbone, list[Compiled]] = (backbone, members)
-        return planned
-
-    def _check_parameters(self) -> TailRule | None:
-        if self.method not in METHODS:
-            raise DataError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}.")
+    def _check_parameters(self) -> Settings:
+        if self.method not in ("auto", *METHODS):
+            raise DataError(f"method must be one of auto, {', '.join(METHODS)}, not {self.method!r}.")
         if self.cache not in (True, False, "disk"):
             raise DataError(f'cache must be True, False or "disk", not {self.cache!r}.')
         if self.engine not in ENGINES:
             raise DataError(f"engine must be one of {', '.join(ENGINES)}, not {self.engine!r}.")
+        if self.engine == "ray" and self.method not in ("auto", "scff", "bounded-core"):
+            raise DataError(
+                'engine="ray" spreads the leaves of a row backbone over a cluster; use it with method="auto", "scff" '
+                'or "bounded-core", or leave engine at "local".'
+            )
+        if self.routing not in ("anova", "random"):
+            raise DataError(f"routing must be anova or random, not {self.routing!r}.")
+        if self.trials not in ("auto", "thorough", 0):
+            raise DataError(f'trials must be "auto", "thorough" or 0, not {self.trials!r}.')
         if self.n_estimators < 1:
             raise DataError(f"n_estimators must be at least 1, not {self.n_estimators}.")
-        if isinstance(self.tail, TailRule):
-            return self.tail
-        if self.tail == "off":
-            return None
-        if self.tail not in TAIL_RULES:
-            known = ", ".join(["off", *TAIL_RULES])
-            raise DataError(f"tail must be a TailRule or one of {known}, not {self.tail!r}.")
-        return TAIL_RULES[self.tail]
+        return replace(self._settings(), rule=tail_rule(self.tail), routing=self.routing, engine=self.engine)
+
+
+def _encode_labels(y: Any, support: Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """Class codes of the support rows, and the classes; refuses what is no target of a classifier."""
+    y = one_column(y, support, "label")
+    codes, classes = encode_target(y)
+    check_classification_targets(y)
+    if len(classes) < 2:
+        raise DataError(f"The target has one class ({classes[0]!r}); a classifier needs rows of at least two.")
+    return codes, classes

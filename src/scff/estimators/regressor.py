@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from scff.backbones.base import Backbone
-from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone, reload_backbone
+from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone
 from scff.errors import DataError
-from scff.estimators.base import FoldedEstimator
-from scff.fold.algorithm import Compiled
-from scff.fold.budget import compile_members
+from scff.estimators.base import FoldedEstimator, one_column
+from scff.estimators.fitted import Fitted
 from scff.fold.caches import CacheMode
-from scff.fold.tokens import refuse_row_folding
-from scff.plan.plan import FoldPlan
+from scff.fold.methods import refuse_row_folding
+from scff.memory.device import resolve_device
 from scff.tables.table import Table
+from scff.trials.case import Case
+from scff.trials.presentations import Paper
+from scff.trials.reading import Choice
 
 __all__ = ["FoldedRegressor"]
 
@@ -117,18 +118,23 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
         """
         if self.method not in _METHODS:
             raise DataError(f"method must be one of {', '.join(_METHODS)}, not {self.method!r}.")
-        support = self._validate(X, reset=True)
-        target = self._validate_target(y, support)
+        support, heads = self._read_support(X)
+        target = _numbers(y, support)
+        device = resolve_device(self.device)
         backbone = load_backbone(
-            choose_auto("regression") if self.backbone == "auto" else self.backbone, self._device(), "regression"
+            choose_auto("regression") if self.backbone == "auto" else self.backbone, device, "regression"
         )
         refuse_row_folding(backbone.spec, self.method)
-        self.backbone_ = backbone.spec.name
-        self.checkpoint_ = CheckpointRef.of(backbone)
-        self.plan_: FoldPlan | None = None
-        self._support, self._target = support, target
-        self._compile(backbone)
-        return self
+        # The Tail gate is a matter of classes: the method is the folded Core.
+        settings = replace(self._settings(), rule=None, routing="linear")
+        case = Case(backbone, support, target, settings)
+        varies = bool(target.min() < target.max())  # a constant target needs no model
+        plan = case.plan if varies and self.method != "native" else None
+        choices = (Choice(Paper(self.method)),)
+        fitted = Fitted(support, target, None, CheckpointRef.of(backbone), settings, plan, choices)
+        if varies:
+            fitted.compile(case)
+        return self._keep(heads, fitted)
 
     def predict(self, X: Any) -> npt.NDArray[np.float64]:
         """Mean of the predicted distribution of query rows.
@@ -142,45 +148,18 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
         -------
         ndarray of shape (n_rows,)
         """
-        check_is_fitted(self)
-        rows = self._validate(X, reset=False)
-        if self._target.min() == self._target.max():
-            return np.full(rows.n_rows, self._target[0])
-        if getattr(self, "_runtime", None) is None:  # after unpickling
-            self._compile(reload_backbone(self.checkpoint_, self._device(), "regression"))
-        backbone, members = self._runtime
-        return backbone.combine([member.predict(rows).float().cpu().numpy() for member in members])[:, 0]
+        rows, fitted = self._read_queries(X)
+        if fitted.y.min() == fitted.y.max():
+            return np.full(rows.n_rows, fitted.y[0])
+        return fitted.predict(rows)[:, 0]
 
-    def _compile(self, backbone: Backbone) -> None:
-        """Compile every view into `_runtime`; a constant target needs no model."""
-        if self._target.min() == self._target.max():
-            return
-        views = self._views(backbone, self._target)  # a regressor's views take numbers
-        if self.plan_ is None:
-            self.plan_ = self._fold_plan(backbone, views.view(0), self._target, "linear")
-        members = compile_members(
-            views,
-            self.plan_,
-            np.zeros(self._support.n_rows, dtype=np.int64),  # only the Tail gate asks for classes, and there is none
-            self.method,
-            None,
-            None,
-            self.cache,
-            self._fold_options(backbone.device),
-            self._byte_limit(),
-        )
-        self._runtime: tuple[Backbone, list[Compiled]] = (backbone, members)
 
-    def _validate_target(self, y: Any, support: Table) -> npt.NDArray[np.float64]:
-        if y is None:
-            raise DataError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        try:
-            target = column_or_1d(y, warn=True).astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"The target must be one column of numbers ({error}).") from error
-        if len(target) != support.n_rows:
-            raise DataError(f"X has {support.n_rows} rows but y has {len(target)}; give one number per row.")
-        if not np.isfinite(target).all():
-            raise DataError("The target contains NaN or infinity; drop those rows first.")
-        out: npt.NDArray[np.float64] = target
-        return out
+def _numbers(y: Any, support: Table) -> npt.NDArray[np.float64]:
+    """The target as numbers, one for each row."""
+    try:
+        target: npt.NDArray[np.float64] = one_column(y, support, "number").astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"The target must be one column of numbers ({error}).") from error
+    if not np.isfinite(target).all():
+        raise DataError("The target contains NaN or infinity; drop those rows first.")
+    return target

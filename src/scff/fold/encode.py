@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -40,8 +39,8 @@ class FoldOptions:
         Query rows encoded in one call.
     pass_rows : int
         Query rows taken through all leaves before the context sees them: each leaf's cache is fetched once a pass.
-    encode_unused_tail : bool
-        Encode the Tail even where the gate cannot let it in, as the paper literally does; for audits.
+    audits : bool
+        Encode the Tail even where the gate cannot let it in, as the paper literally does.
     progress : bool
         Show a progress bar.
     workers : int
@@ -53,7 +52,7 @@ class FoldOptions:
     leaf_batch: int | None = 1
     query_chunk: int = 256
     pass_rows: int = 8192
-    encode_unused_tail: bool = False
+    audits: bool = False
     progress: bool = False
     workers: int = 1
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
@@ -64,7 +63,6 @@ class FoldOptions:
         device: torch.device,
         leaf_batch: int | Literal["auto"],
         query_chunk: int | Literal["auto"],
-        encode_unused_tail: bool,
         progress: bool,
     ) -> FoldOptions:
         """Fill in what the device suggests for every ``"auto"``."""
@@ -72,7 +70,6 @@ class FoldOptions:
         return cls(
             leaf_batch=(None if accelerated else 1) if leaf_batch == "auto" else leaf_batch,
             query_chunk=(1024 if accelerated else 256) if query_chunk == "auto" else query_chunk,
-            encode_unused_tail=encode_unused_tail,
             progress=progress,
             workers=1 if accelerated else default_workers(),
             device=device,
@@ -100,7 +97,18 @@ class Stratum(Protocol):
 
 
 class Engine(Protocol):
-    """Encodes leaves."""
+    """Encodes leaves.
+
+    Attributes
+    ----------
+    pass_rows : int
+        Query rows taken through all leaves before the context sees them.
+    audits : bool
+        Whether to encode a Tail that cannot be let in.
+    """
+
+    pass_rows: int
+    audits: bool
 
     def encode(self, view: RowView, leaves: Sequence[IntArray], label: str) -> Stratum:
         """Encode the support rows of all leaves of a stratum."""
@@ -117,25 +125,29 @@ class LocalEngine:
     def __init__(self, store: CacheStore, options: FoldOptions) -> None:
         self._store = store
         self._options = options
+        self.pass_rows, self.audits = options.pass_rows, options.audits
 
     def encode(self, view: RowView, leaves: Sequence[IntArray], label: str) -> LocalStratum:
         """Encode the support rows of all leaves of a stratum."""
+        store, options = self._store, self._options
 
         def encode(group: tuple[IntArray, ...]) -> tuple[torch.Tensor, int]:
             message_GSE, cache = view.encode_support(group)
             # Put away here: whoever holds the result would keep this cache alive beside the next one.
-            return message_GSE, self._store.put(cache)
+            return message_GSE, store.put(cache)
 
         total: torch.Tensor | None = None
         kept = []
-        groups = list(equal_width(leaves, self._options.leaf_batch))
+        groups = list(equal_width(leaves, options.leaf_batch))
         # The widest leaf is the first of a stratum.
-        with closing(in_order(encode, groups, self._options.workers, first_alone=True)) as results:
-            for group, (message_GSE, key) in zip(groups, _bar(results, len(groups), label, self._options), strict=True):
+        ordered = in_order(encode, groups, options.workers, first_alone=True)
+        with ordered as results, _bar(groups, label, options) as bar:
+            for group, (message_GSE, key) in zip(groups, results, strict=True):
                 total = add_messages(total, message_GSE)
                 kept.append((group, key))
+                bar.update()
         assert total is not None
-        return LocalStratum(self._store, self._options, kept, len(leaves), total / len(leaves))
+        return LocalStratum(store, options, kept, len(leaves), total / len(leaves))
 
     def queries(self, view: RowView, rows: Table) -> Queries:
         """Prepare query rows in chunks."""
@@ -159,9 +171,11 @@ class LocalStratum:
             return queries.encode(kept[0], self._store.get(kept[1]))
 
         total: torch.Tensor | None = None
-        with closing(in_order(encode, self._kept, self._options.workers)) as results:
-            for message_GQE in _bar(results, len(self._kept), "leaves", self._options):
+        options = self._options
+        with in_order(encode, self._kept, options.workers) as results, _bar(self._kept, "leaves", options) as bar:
+            for message_GQE in results:
                 total = add_messages(total, message_GQE)
+                bar.update()
         assert total is not None
         return total / self._n_leaves
 
@@ -198,8 +212,7 @@ class Queries:
 
     def _cut(self, chunk: int) -> None:
         self.chunk = min(chunk, self._rows.n_rows)
-        starts = range(0, self._rows.n_rows, self.chunk)
-        self._chunks = [self._view.prepare(self._rows.rows(i, i + self.chunk)) for i in starts]
+        self._chunks = [self._view.prepare(part) for part in self._rows.chunks(self.chunk)]
 
 
 def equal_width(leaves: Sequence[IntArray], most: int | None) -> Iterator[tuple[IntArray, ...]]:
@@ -221,6 +234,6 @@ def add_messages(total: torch.Tensor | None, message_GTE: torch.Tensor) -> torch
     return total
 
 
-def _bar(results: Iterator[Any], count: int, label: str, options: FoldOptions) -> Any:
+def _bar(work: Sequence[Any], label: str, options: FoldOptions) -> Any:
     # `delay`: whatever is done within a second needs no bar.
-    return tqdm(results, desc=label, total=count, disable=not options.progress, leave=False, delay=1.0)
+    return tqdm(desc=label, total=len(work), disable=not options.progress, leave=False, delay=1.0)

@@ -21,9 +21,8 @@ import numpy as np
 import torch
 
 from scff.backbones.base import IntArray, RowView
-from scff.fold.algorithm import FoldOptions
 from scff.fold.caches import CacheStore
-from scff.gate.decide import TailGate
+from scff.gate.record import TailGate
 from scff.plan.compile import deal
 from scff.plan.plan import FoldPlan
 from scff.tables.table import Table
@@ -39,8 +38,8 @@ class MassHuber:
 
     gate: TailGate | None = None
 
-    def __init__(self, view: RowView, plan: FoldPlan, store: CacheStore, options: FoldOptions) -> None:
-        self._view, self._store, self._options = view, store, options
+    def __init__(self, view: RowView, plan: FoldPlan, store: CacheStore, query_chunk: int) -> None:
+        self.view, self._store, self._query_chunk = view, store, query_chunk
         ranked = np.concatenate([plan.core, plan.tail])
         self._leaves: list[IntArray] = list(deal(ranked, plan.leaf_width))
         # log1p of a perfect separation is infinite; no finite F is larger than the largest float.
@@ -61,14 +60,14 @@ class MassHuber:
     def predict(self, rows: Table) -> torch.Tensor:
         """Logits_QK of query rows."""
         parts = []
-        for start in range(0, rows.n_rows, self._options.query_chunk):
-            chunk = self._view.prepare(rows.rows(start, start + self._options.query_chunk))
+        for part in rows.chunks(self._query_chunk):
+            chunk = self.view.prepare(part)
             messages = [
-                self._view.encode_query([leaf], self._store.get(key), chunk)[0]
+                self.view.encode_query([leaf], self._store.get(key), chunk)[0]
                 for leaf, key in zip(self._leaves, self._keys, strict=True)
             ]
             parts.append(self._merge(torch.stack(messages)))
-        return self._view.predict(self._context, torch.cat(parts))
+        return self.view.predict(self._context, torch.cat(parts))
 
     def _merge(self, m_GTE: torch.Tensor) -> torch.Tensor:
         weights = self._mass[:, None].expand(-1, m_GTE.shape[1])

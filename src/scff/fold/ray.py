@@ -60,6 +60,7 @@ class RayEngine:
             raise DataError('engine="ray" runs on the CPUs of a cluster; pass device="cpu".')
         self._ray = connect()
         self._options = options
+        self.pass_rows, self.audits = options.pass_rows, options.audits
         self._most = most
         self._views: dict[int, Any] = {}
 

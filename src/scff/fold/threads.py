@@ -7,8 +7,9 @@ and on a busy machine that waiting costs far more than the work. Leaves are inde
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from typing import TypeVar
 
 import torch
@@ -27,9 +28,10 @@ def default_workers() -> int:
     return min(_MOST, torch.get_num_threads())
 
 
+@contextmanager
 def in_order(
     work: Callable[[T], R], items: Sequence[T], workers: int, *, first_alone: bool = False
-) -> Generator[R, None, None]:
+) -> Iterator[Iterable[R]]:
     """Results of ``work`` in the order of the items, whoever finishes first; at most ``workers`` exist at a time.
 
     Parameters
@@ -41,10 +43,22 @@ def in_order(
         One or less works in the calling thread.
     first_alone : bool
         Finish the first item before the others begin: it fills tables that a model shares among its calls.
+
+    Yields
+    ------
+    iterable
+        The results; leaving the block gives the threads back.
     """
     if workers <= 1 or len(items) < 3:
-        yield from map(work, items)
+        yield map(work, items)
         return
+    with closing(_in_threads(work, items, workers, first_alone)) as results:
+        yield results
+
+
+def _in_threads(
+    work: Callable[[T], R], items: Sequence[T], workers: int, first_alone: bool
+) -> Generator[R, None, None]:
     before = torch.get_num_threads()
     share = max(1, before // workers)
     waiting: deque[Future[R]] = deque()

@@ -9,21 +9,18 @@ Shape legend: ``S`` support rows, ``Q`` query rows, ``F`` feature tokens, ``B`` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from scff.backbones.base import BackboneSpec, IntArray, TokenView
-from scff.errors import BackboneError
-from scff.fold.algorithm import Compiled, FoldOptions, Native
-from scff.gate.decide import TailGate
+from scff.backbones.base import IntArray, TokenView
+from scff.gate.record import TailGate
 from scff.plan.plan import FoldPlan
 from scff.tables.table import Table
 
-__all__ = ["FoldedTokens", "Slots", "fold_tokens", "refuse_row_folding", "slots"]
+__all__ = ["FoldedTokens", "Slots", "slots"]
 
 _CORE_SHARE = 0.75
 
@@ -92,53 +89,16 @@ def slots(n_tokens: int, widest_leaf: int, group: int) -> Slots:
     return Slots(core, tail, np.concatenate([np.arange(core), shared]).astype(np.int64))
 
 
-def refuse_row_folding(spec: BackboneSpec, method: str) -> None:
-    """Raise where a method of row representations is asked of a token backbone.
-
-    Raises
-    ------
-    BackboneError
-        With the reason, and what to use instead.
-    """
-    if spec.kind == "token" and method in ("bounded-core", "mass-huber"):
-        raise BackboneError(
-            f"{spec.name} keeps a feature-token axis through its whole context encoder, so there is no row "
-            f'representation to merge and method="{method}" has no meaning for it. Use method="scff", which folds '
-            'its tokens, or method="native".'
-        )
-
-
-def fold_tokens(view: TokenView, plan: FoldPlan, options: FoldOptions) -> Compiled:
-    """Compile a support table for a token backbone; a one-leaf plan is native inference.
-
-    Parameters
-    ----------
-    view : TokenView
-        The backbone's view of the support.
-    plan : FoldPlan
-        Which columns go where.
-    options : FoldOptions
-
-    Returns
-    -------
-    Compiled
-    """
-    if len(plan.leaves) == 1:
-        return Native(view, view.columns)
-    return FoldedTokens(view, plan.leaves, options, n_tail_leaves=len(plan.tail_leaves))
-
-
 class FoldedTokens:
     """A folded support of a token backbone, ready for queries.
 
     Parameters
     ----------
     view : TokenView
-    leaves : sequence of ndarray of int
-        Core first.
-    options : FoldOptions
-    n_tail_leaves : int
-        For the record.
+    plan : FoldPlan
+        Which columns go where.
+    query_chunk : int
+        Query rows that go through the context together.
 
     Attributes
     ----------
@@ -147,15 +107,12 @@ class FoldedTokens:
         What gives an averaged slot the support RMS of the tokens in it.
     """
 
-    def __init__(
-        self, view: TokenView, leaves: Sequence[IntArray], options: FoldOptions, *, n_tail_leaves: int
-    ) -> None:
-        self.gate: TailGate | None = TailGate(
-            0.0, None, "a token backbone folds its Tail into slots and has no gate", n_tail_leaves=n_tail_leaves
-        )
-        self._view = view
-        self._leaves = tuple(leaves)
-        self._options = options
+    def __init__(self, view: TokenView, plan: FoldPlan, query_chunk: int) -> None:
+        reason = "a token backbone folds its Tail into slots and has no gate"
+        self.gate: TailGate | None = TailGate(0.0, None, reason, n_tail_leaves=len(plan.tail_leaves))
+        self.view = view
+        self._leaves = plan.leaves
+        self._query_chunk = query_chunk
         widest = max(len(leaf) for leaf in self._leaves)
         self.slots = slots(sum(view.n_tokens(leaf) for leaf in self._leaves), widest, view.group)
         self._states: list[Any] = []
@@ -164,20 +121,19 @@ class FoldedTokens:
 
     def predict(self, rows: Table) -> torch.Tensor:
         """Outputs_QK of query rows; one call of context encoder and head per chunk of rows."""
-        step = self._options.query_chunk
-        return torch.cat([self._predict(rows.rows(i, i + step)) for i in range(0, rows.n_rows, step)])
+        return torch.cat([self._predict(part) for part in rows.chunks(self._query_chunk)])
 
     def _predict(self, rows: Table) -> torch.Tensor:
-        prepared = self._view.prepare(rows)
+        prepared = self.view.prepare(rows)
         total = _Sum(self.slots)
         for leaf, state in zip(self._leaves, self._states, strict=True):
-            total.add(self._view.tokenize_query(leaf, state, prepared))
-        return self._view.predict(self._context, total.mean() * self.scale[:, None].to(total.device))
+            total.add(self.view.tokenize_query(leaf, state, prepared))
+        return self.view.predict(self._context, total.mean() * self.scale[:, None].to(total.device))
 
     def _fold_support(self) -> torch.Tensor:
         total = _Sum(self.slots, squares=True)
         for leaf in self._leaves:
-            tokens_SFE, state = self._view.tokenize_support(leaf)
+            tokens_SFE, state = self.view.tokenize_support(leaf)
             self._states.append(state)
             total.add(tokens_SFE)
         mean_SBE = total.mean()

@@ -1,6 +1,6 @@
 """What the Tail gate is told and what it records: the rule, every candidate's numbers, the decision.
 
-Shape legend: ``S`` support rows, ``Q`` query rows, ``E`` representation width, ``K`` classes.
+Shape legend: ``S`` support rows, ``Q`` query rows, ``E`` representation width.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from scff.gate.class_evidence import as_float, softmax, square_distances
+from scff.errors import DataError
 
 if TYPE_CHECKING:
+    from scff.gate.decide import TailMap
     from scff.report.display import GateDisplay
 
-__all__ = ["TAIL_RULES", "Candidate", "CandidateName", "Rehearsed", "TailGate", "TailRule", "UpdateMap"]
+__all__ = ["TAIL_RULES", "Candidate", "CandidateName", "TailGate", "TailRule", "tail_rule"]
 
 FloatArray = npt.NDArray[np.float64]
 CandidateName = Literal["raw", "prototype"]
@@ -24,7 +25,7 @@ CandidateName = Literal["raw", "prototype"]
 
 @dataclass(frozen=True)
 class TailRule:
-    """What a Tail update must be and do to be let in. The defaults are the paper's full method, rehearsed.
+    """What a Tail update must be and do to be let in. The defaults are the paper's full method.
 
     Attributes
     ----------
@@ -40,12 +41,6 @@ class TailRule:
         Accept on Fisher separation alone when the Tail is one leaf.
     binary_only : bool
         Leave multiclass tasks to the Core.
-    scale : {"own", "core"}
-        Distance scale of the nearest-prototype check (see the module's notes).
-    rehearse : {"auto", "always", "never"}
-        Whether an update must also lower the model's own loss on support rows that are held back, each half of the
-        support predicting the other (`scff.trials.trial`). ``"auto"`` asks where the feature encoder reads labels, for
-        there the other checks prove little; the paper never asks.
     """
 
     project: bool = True
@@ -54,15 +49,12 @@ class TailRule:
     check: Literal["reciprocal", "none"] = "reciprocal"
     single_leaf_fallback: bool = True
     binary_only: bool = True
-    scale: Literal["own", "core"] = "own"
-    rehearse: Literal["auto", "always", "never"] = "auto"
 
 
-_PAPER = TailRule(rehearse="never")
+_PAPER = TailRule()
 _OPEN = replace(_PAPER, single_leaf_fallback=False, binary_only=False)
 
 TAIL_RULES: dict[str, TailRule] = {
-    "gated": TailRule(),
     "paper": _PAPER,
     "centred": replace(_PAPER, project=False),
     # The paper's five-step construction of the update: residual, prototype map, Fisher step, acceptance, fallback;
@@ -73,7 +65,22 @@ TAIL_RULES: dict[str, TailRule] = {
     "no-single-leaf-fallback": _OPEN,
     "no-binary-restriction": replace(_OPEN, single_leaf_fallback=True),
 }
-"""Named rules: the library's gate, the paper's, and its component controls (random routing is a choice of the plan)."""
+"""Named rules: the paper's gate and its component controls (random routing is a choice of the plan)."""
+
+
+def tail_rule(tail: str | TailRule) -> TailRule | None:
+    """The rule behind a name; None for ``"off"``, which leaves the Tail out.
+
+    Raises
+    ------
+    DataError
+        If there is no rule of that name.
+    """
+    if isinstance(tail, TailRule) or tail == "off":
+        return tail if isinstance(tail, TailRule) else None
+    if tail not in TAIL_RULES:
+        raise DataError(f"tail must be a TailRule or one of {', '.join(['off', *TAIL_RULES])}, not {tail!r}.")
+    return TAIL_RULES[tail]
 
 
 @dataclass(frozen=True)
@@ -123,66 +130,6 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Rehearsed:
-    """How the model did on support rows that were held back, without what was tried and with it.
-
-    What was tried is the Tail (`TailGate.rehearsed`) or the columns linked to the Core (`FoldedClassifier.links_`).
-
-    Attributes
-    ----------
-    nll : tuple of tuple of float
-        Mean loss without it and with it: half A predicting half B, then B predicting A if it came to that.
-    gain : float
-        Mean fall of the loss over all held-back rows.
-    error : float
-        Standard error of the gain.
-    reason : str or None
-        What it fell short of; None if it passed.
-    step : float
-        Share of the gate's own step that did best on the held-back rows.
-    candidates : tuple of Candidate
-        What half A tried, judged on its own two halves.
-    """
-
-    nll: tuple[tuple[float, float], ...]
-    gain: float
-    error: float
-    reason: str | None
-    step: float = 1.0
-    candidates: tuple[Candidate, ...] = ()
-
-    @property
-    def passed(self) -> bool:
-        """Better in both directions, and by more than the standard error."""
-        return self.reason is None
-
-
-@dataclass(frozen=True)
-class UpdateMap:
-    """What turns messages into the accepted update: learned on the support, applied to queries."""
-
-    core_mean_E: FloatArray
-    tail_mean_E: FloatArray
-    rho: float
-    norm: float
-    centroids_KE: FloatArray
-    frequencies_K: FloatArray
-    bandwidth: float
-
-    def residual(self, c: FloatArray, t: FloatArray) -> FloatArray:
-        """The Tail less what the Core says."""
-        return (t - self.tail_mean_E) - self.rho * (c - self.core_mean_E)
-
-    def prototype(self, r: FloatArray, own_distance: tuple[FloatArray, npt.NDArray[np.int64]] | None) -> FloatArray:
-        """The residual drawn towards the class prototypes."""
-        distance = square_distances(r, self.centroids_KE)
-        if own_distance is not None:  # support rows: the own class without the row itself
-            distance[np.arange(len(r)), own_distance[1]] = own_distance[0]
-        weights = softmax(-distance / self.bandwidth)
-        return weights @ (self.centroids_KE - self.frequencies_K @ self.centroids_KE)
-
-
-@dataclass(frozen=True)
 class TailGate:
     """The decision on the Tail, and the update it lets in.
 
@@ -196,11 +143,9 @@ class TailGate:
     rho : float
         Projection coefficient of the Tail on the Core.
     candidates : tuple of Candidate
-        Every candidate that was tried, with its numbers; where a rehearsal turned the Tail away, those of its half A.
+        Every candidate that was tried, with its numbers.
     n_tail_leaves : int
     rule : TailRule
-    rehearsed : Rehearsed or None
-        What the rehearsal said, where there was one.
     support_update : ndarray of shape (S, E) or None
         ``alpha * v`` for the support rows.
     """
@@ -212,9 +157,8 @@ class TailGate:
     candidates: tuple[Candidate, ...] = ()
     n_tail_leaves: int = 0
     rule: TailRule = field(default_factory=TailRule)
-    rehearsed: Rehearsed | None = None
     support_update: FloatArray | None = field(default=None, repr=False, compare=False)
-    _map: UpdateMap | None = field(default=None, repr=False, compare=False)
+    _map: TailMap | None = field(default=None, repr=False, compare=False)
 
     def update(self, c: Any, t: Any) -> FloatArray:
         """``alpha * v`` for query rows, from their Core and Tail messages and what the support taught.
@@ -228,18 +172,15 @@ class TailGate:
         -------
         ndarray of shape (Q, E)
         """
-        c, t = as_float(c), as_float(t)
         if self.accepted is None or self._map is None:
-            return np.zeros_like(c)
-        v = self._map.residual(c, t)
-        if self.accepted == "prototype":
-            v = self._map.prototype(v, None)
-        return (self.alpha * self._map.norm) * v
+            return np.zeros(np.shape(c))
+        return (self.alpha * self._map.norm) * self._map(c, t, self.accepted)
 
-    def shortened(self, rehearsed: Rehearsed) -> TailGate:
-        """The same decision with the step a rehearsal found best."""
-        update = None if self.support_update is None else rehearsed.step * self.support_update
-        return replace(self, alpha=rehearsed.step * self.alpha, support_update=update, rehearsed=rehearsed)
+    def at(self, share: float) -> TailGate:
+        """The same decision at a share of its step; nothing is let in at 0."""
+        if share == 0.0 or self.support_update is None:
+            return replace(self, alpha=0.0, accepted=None, support_update=None, _map=None)
+        return replace(self, alpha=share * self.alpha, support_update=share * self.support_update)
 
     def __repr__(self) -> str:
         if self.accepted is None:

@@ -10,9 +10,9 @@ _MOST_LEAVES = 64
 
 
 def resolve_device(name: str) -> torch.device:
-    """The device of that name; ``"auto"`` is the GPU where there is one."""
+    """The device behind a name; ``"auto"`` is CUDA where there is one, otherwise the CPU."""
     if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return torch.device(name)
 
 

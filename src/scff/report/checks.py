@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from scff.gate.decide import Candidate, TailGate
+from scff.gate.record import Candidate, TailGate
 
 __all__ = ["Check", "checks", "rehearsal_checks", "verdict"]
 

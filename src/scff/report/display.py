@@ -14,7 +14,7 @@ from scff.report.checks import checks, verdict
 from scff.report.figures import count_core, evidence_curve, leaf_blocks, ranked_evidence
 
 if TYPE_CHECKING:
-    from scff.gate.decide import TailGate
+    from scff.gate.record import TailGate
 
 __all__ = ["GateDisplay", "PlanDisplay", "gate_html", "plan_html"]
 

@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 import numpy.typing as npt
 
-from scff.gate.decide import TailGate
+from scff.gate.record import TailGate
 from scff.plan.plan import FoldPlan
 from scff.report import svg
 from scff.report.svg import COLOURS, Scale

@@ -19,7 +19,8 @@ from scff.backbones.base import LeafCache, RowView
 from scff.fold.algorithm import Folded, Native
 from scff.fold.caches import CacheStore
 from scff.gate.class_evidence import alternate_halves, as_float, class_means, square_distances
-from scff.gate.decide import TailGate, relearn
+from scff.gate.decide import relearn
+from scff.gate.record import TailGate
 from scff.plan.plan import FoldPlan
 from scff.trials.trial import Rehearsal
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 import scff
 from scff.errors import DataError
-from scff.gate.decide import TailGate
+from scff.gate.record import TailGate
 from scff.plan.plan import FoldPlan
 from scff.report import sections
 from scff.report.columns import effective_plan, evidence_frame, folds_tokens

@@ -8,8 +8,7 @@ from html import escape
 import numpy as np
 import numpy.typing as npt
 
-from scff.gate.decide import TailGate
-from scff.gate.record import Rehearsed
+from scff.gate.record import Rehearsed, TailGate
 from scff.memory.budget import format_bytes
 from scff.plan.plan import FoldPlan
 from scff.report.figures import evidence_curve, leaf_blocks

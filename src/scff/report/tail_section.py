@@ -6,7 +6,7 @@ from html import escape
 
 import numpy as np
 
-from scff.gate.decide import TailGate
+from scff.gate.record import TailGate
 from scff.report.checks import Check, checks, rehearsal_checks, verdict
 from scff.report.quality import Quality
 from scff.report.svg import significant

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -106,6 +106,10 @@ class Table:
         if isinstance(self.values, pd.DataFrame):
             return Table(self.values.iloc[start:stop], self.names)
         return Table(self.values[start:stop], self.names)
+
+    def chunks(self, step: int) -> Iterator[Table]:
+        """All rows, at most ``step`` at a time."""
+        return (self.rows(start, start + step) for start in range(0, self.n_rows, step))
 
     def take(self, rows: npt.NDArray[np.int64]) -> Table:
         """These rows, in this order; a numeric table is not copied for it."""

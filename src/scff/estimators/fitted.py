@@ -1,0 +1,106 @@
+"""What a fit makes: everything that was decided, and what is compiled from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from scff.backbones.registry import CheckpointRef, reload_backbone
+from scff.gate.record import TailGate
+from scff.memory.device import resolve_device
+from scff.plan.plan import FoldPlan
+from scff.tables.table import Table
+from scff.trials.case import Case, Settings
+from scff.trials.mixture import Mixture
+from scff.trials.reading import Choice, Reading, read
+from scff.trials.trial import Verdict
+
+__all__ = ["Fitted"]
+
+
+@dataclass(eq=False)
+class Fitted:
+    """The record of a fit; public, read by the report, never changed but for what is compiled on first use.
+
+    Attributes
+    ----------
+    support : Table
+        The labelled rows.
+    y : ndarray
+        Their class codes, or numbers.
+    classes : ndarray or None
+        The classes behind the codes; None for a regressor.
+    checkpoint : CheckpointRef
+        Which weights; they are never stored.
+    settings : Settings
+    plan : FoldPlan or None
+        The paper's plan, or the one of the heaviest presentation that folds columns; None where nothing is folded.
+    choices : tuple of Choice
+        What is read, heaviest first.
+    gates : tuple of tuple of TailGate or None
+        What each view of each choice decided about the Tail.
+    temperature : float
+    verdicts : tuple of Verdict
+        What held-back rows said.
+    seconds : dict of str to float
+    peak_bytes : dict of str to int
+    """
+
+    support: Table
+    y: npt.NDArray[Any]
+    classes: npt.NDArray[Any] | None
+    checkpoint: CheckpointRef
+    settings: Settings
+    plan: FoldPlan | None
+    choices: tuple[Choice, ...]
+    gates: tuple[tuple[TailGate | None, ...], ...] = ()
+    temperature: float = 1.0
+    verdicts: tuple[Verdict, ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)
+    peak_bytes: dict[str, int] = field(default_factory=dict)
+    _compiled: tuple[Case, tuple[Reading, ...]] | None = field(default=None, repr=False)
+
+    @property
+    def task(self) -> Literal["classification", "regression"]:
+        """What is predicted."""
+        return "regression" if self.classes is None else "classification"
+
+    def compile(self, case: Case) -> None:
+        """Compile what was chosen; decisions on the Tail are taken here, or reused where they are known."""
+        known = self.gates or (None,) * len(self.choices)
+        readings = tuple(read(case, choice, gates) for choice, gates in zip(self.choices, known, strict=True))
+        self.gates = tuple(reading.gates for reading in readings)
+        self._compiled = case, readings
+
+    def compiled(self) -> tuple[Case, tuple[Reading, ...]]:
+        """The case and its readings, compiled again if this record was read from a file."""
+        compiled = self._compiled
+        if compiled is None:
+            backbone = reload_backbone(self.checkpoint, resolve_device(self.settings.device), self.task)
+            case = Case(backbone, self.support, self.y, self.settings)
+            self.compile(case)
+            compiled = self._compiled
+        assert compiled is not None
+        return compiled
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        """What is read, compiled."""
+        return self.compiled()[1]
+
+    def predict(self, rows: Table, *, tail: bool = True) -> npt.NDArray[np.float64]:
+        """Probabilities, or numbers in one column; without what the Tail adds where ``tail`` is False."""
+        case, readings = self.compiled()
+        if not tail:
+            readings = tuple(reading.without_tail() for reading in readings)
+        parts = [case.backbone.combine(reading.predict(rows)) for reading in readings]
+        if len(parts) == 1 and self.temperature == 1.0:
+            return parts[0]  # the paper's own numbers, bit for bit
+        return Mixture(tuple(choice.weight for choice in self.choices), self.temperature)(np.stack(parts))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Neither weights nor caches: the first are referenced by digest, the second are rebuilt on first use.
+        return self.__dict__ | {"_compiled": None}

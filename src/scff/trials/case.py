@@ -1,0 +1,173 @@
+"""A case: labelled rows as one support. What every presentation of them shares is made once, when it is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from scff.backbones.base import Backbone, IntArray, RowView, TokenView, Views
+from scff.backbones.shared.categories import OrdinalCodes
+from scff.fold.caches import CacheMode
+from scff.fold.encode import FoldOptions
+from scff.fold.methods import EngineName, Method, Runtime
+from scff.gate.record import TailRule
+from scff.memory.device import resolve_device
+from scff.plan.compile import compile_plan
+from scff.plan.plan import FoldPlan, Routing
+from scff.tables.table import Table
+from scff.trials.whole import Whole
+
+__all__ = ["Case", "Settings"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a support is folded; decided once, by the user.
+
+    Attributes
+    ----------
+    leaf_width : int
+    fdr : float
+    routing : {"anova", "linear", "random"}
+    rule : TailRule or None
+        What lets the Tail in; None leaves it out.
+    n_views : int
+        The backbone's own views to fold and average.
+    random_state : int
+    cache : bool or "disk"
+    limit : int, optional
+        Budget of added bytes.
+    engine : {"local", "ray"}
+    device : str
+        As the user names it.
+    leaf_batch, query_chunk : int or "auto"
+        Leaves and query rows encoded together.
+    progress : bool
+        Show progress bars.
+    """
+
+    leaf_width: int = 128
+    fdr: float = 0.05
+    routing: Routing = "anova"
+    rule: TailRule | None = field(default_factory=TailRule)
+    n_views: int = 1
+    random_state: int = 0
+    cache: CacheMode = True
+    limit: int | None = None
+    engine: EngineName = "local"
+    device: str = "auto"
+    leaf_batch: int | Literal["auto"] = "auto"
+    query_chunk: int | Literal["auto"] = "auto"
+    progress: bool = False
+
+    @property
+    def options(self) -> FoldOptions:
+        """Blocks and threads as this machine suggests them."""
+        return FoldOptions.on(resolve_device(self.device), self.leaf_batch, self.query_chunk, self.progress)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """Labelled rows, the backbone that reads them, and how.
+
+    Attributes
+    ----------
+    backbone : Backbone
+    support : Table
+    y : ndarray
+        Class codes ``0 .. k-1``, all of them present; numbers for a regressor.
+    settings : Settings
+    held_back : Table or None
+        Labelled rows whose labels this case does not see.
+    origin : tuple or None
+        The case it is a part of, and which rows are fitted and held back.
+    """
+
+    backbone: Backbone
+    support: Table
+    y: Any
+    settings: Settings
+    held_back: Table | None = None
+    origin: tuple[Case, IntArray, IntArray] | None = None
+
+    @property
+    def leaf_width(self) -> int:
+        """Most columns in a leaf: the user's wish within the backbone's limit."""
+        return min(self.settings.leaf_width, self.backbone.spec.limits.leaf_width or self.settings.leaf_width)
+
+    @cached_property
+    def views(self) -> Views[Any]:
+        """The backbone's views of all columns."""
+        return self.views_of(self.support)
+
+    @cached_property
+    def first_view(self) -> RowView | TokenView:
+        """The backbone's plain view of all columns."""
+        view: RowView | TokenView = self.views.view(0)
+        return view
+
+    @cached_property
+    def plan(self) -> FoldPlan:
+        """The paper's plan of the columns that the backbone keeps."""
+        return compile_plan(
+            self.support,
+            self.y,
+            self.leaf_width,
+            self.settings.fdr,
+            self.settings.routing,
+            columns=self.first_view.columns,
+            random_state=self.settings.random_state,
+        )
+
+    @cached_property
+    def codes(self) -> OrdinalCodes:
+        """How text and categories become numbers: by all labelled rows, for no label takes part."""
+        return OrdinalCodes.fit(self.support) if self.origin is None else self.origin[0].codes
+
+    @cached_property
+    def numbers(self) -> Table:
+        """The support as numbers."""
+        return self.codes.transform(self.support)
+
+    @cached_property
+    def whole(self) -> Whole:
+        """All columns at once; a part looks its products up."""
+        if self.origin is None:
+            return Whole.of(self.numbers)
+        case, fitted, new = self.origin
+        return case.whole.part(fitted, new, self.numbers)
+
+    def views_of(self, table: Table) -> Views[Any]:
+        """The backbone's views of a table of the same rows."""
+        settings = self.settings
+        return self.backbone.views(
+            table,
+            self.y,
+            n_estimators=settings.n_views,
+            cache=bool(settings.cache),
+            random_state=settings.random_state,
+        )
+
+    def runtime(self, view: RowView | TokenView, plan: FoldPlan | None, method: Method) -> Runtime:
+        """What a method runs in."""
+        settings = self.settings
+        return Runtime.of(
+            view,
+            plan,
+            self.support.n_rows,
+            method,
+            settings.options,
+            cache=settings.cache,
+            limit=settings.limit,
+            engine=settings.engine if plan is not None else "local",  # one leaf cannot be spread
+        )
+
+    def part(self, fitted: IntArray, new: IntArray) -> Case:
+        """Some of the labelled rows as a support, others held back; in this process, with one view."""
+        settings = replace(self.settings, n_views=1, engine="local", progress=False)
+        y = np.unique(self.y[fitted], return_inverse=True)[1]
+        origin = (self, fitted, new)
+        return Case(self.backbone, self.support.take(fitted), y, settings, self.support.take(new), origin)
