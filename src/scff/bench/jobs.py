@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import torch
 from filelock import FileLock, Timeout
 
-from scff.backbones.registry import get_spec, specs
+from scff.backbones.registry import locate
 from scff.backbones.weights import checkpoints
 from scff.bench.arms import Arm, get_arm
 from scff.bench.folds import Protocol
@@ -24,6 +23,7 @@ from scff.bench.records import CellKey, Record, RecordStore
 from scff.bench.variants import Task, Variant, make_task
 from scff.bench.worker import ArmRequest, ArmResult, host_fingerprint, run_isolated
 from scff.errors import SCFFError
+from scff.memory.device import resolve_device
 from scff.plan.compile import compile_plan
 
 __all__ = ["Job", "Outcome", "RunSettings", "checkpoint_of", "clip_grid", "run_job"]
@@ -116,10 +116,7 @@ class Outcome:
 
 def checkpoint_of(backbone: str) -> str:
     """Sha256 of a backbone's weights; downloads them only if they are nowhere on this machine."""
-    path = Path(backbone) if backbone not in specs() else checkpoints.obtain(get_spec(backbone))
-    if not path.is_file():
-        get_spec(backbone)  # raises with the names that exist
-    return checkpoints.sha256(path)
+    return checkpoints.sha256(locate(backbone)[1])
 
 
 def run_job(job: Job, settings: RunSettings) -> Outcome:
@@ -207,9 +204,7 @@ def _run_arms(
 
 
 def _record(task: Task, job: Job, settings: RunSettings, arm: Arm, chunk: int, result: ArmResult) -> Record:
-    device = settings.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = str(resolve_device(settings.device))
     record = Record(
         key=settings.key(job, arm),
         status="ok" if result.status == "ok" else "failed",

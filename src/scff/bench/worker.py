@@ -32,6 +32,7 @@ import torch
 from scff.backbones.registry import load_backbone
 from scff.backbones.weights import checkpoints
 from scff.bench.arms import Arm, build
+from scff.memory.device import resolve_device
 from scff.memory.meter import PeakMemory
 
 __all__ = ["ArmRequest", "ArmResult", "host_fingerprint", "run_arm", "run_isolated"]
@@ -106,9 +107,7 @@ def run_isolated(request: ArmRequest, time_limit: float | None = None) -> ArmRes
 def run_arm(request: ArmRequest) -> ArmResult:
     """Fit and predict in this process."""
     torch.set_num_threads(request.threads)
-    device = request.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = str(resolve_device(request.device))
     try:
         started = time.perf_counter()
         # Held for the whole run: weights are loaded before the meter starts, for every arm alike.
