@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from backbone_models import tiny_tabicl
-from conftest import V2
-from scff import FoldedClassifier
+from conftest import V2, paper
 from scff.backbones import BackboneSpec, Views, get_spec, load_backbone, register, registry, specs
 from scff.backbones.registry import canonical, locate
 from scff.errors import BackboneError
@@ -120,9 +119,9 @@ def test_any_depth_of_tabicls_layout_loads_by_path(tmp_path, wide):
     """RefineICL-24L is not published; a context stack of 24 blocks is a matter of its configuration."""
     Xs, ys, Xq = wide
     path = tiny_tabicl(V2 | {"icl_num_blocks": 24}, tmp_path / "deep.ckpt")
-    model = FoldedClassifier(path, leaf_width=32).fit(Xs, ys)
+    model = paper(path, leaf_width=32).fit(Xs, ys)
     assert model.backbone_ == "tabicl"
-    depth = len(load_backbone(path, torch.device("cpu")).model.icl_predictor.tf_icl.blocks)
+    depth = len(model.fitted_.compiled()[0].backbone.model.icl_predictor.tf_icl.blocks)
     assert depth == 24
     out = model.predict_proba(Xq)
     np.testing.assert_allclose(out.sum(axis=1), 1, atol=1e-6)
