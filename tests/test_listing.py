@@ -51,6 +51,7 @@ def test_every_backbone_has_a_row(bare):
     v1 = rows["tabpfn-v1"]
     assert (v1.where, v1.path, v1.command) == ("missing", None, "scff backbones fetch tabpfn-v1")
     assert (v1.leaf_width, v1.classes, v1.rows) == (100, 10, 1024)
+    assert rows["tabpfn-v2.5"].aliases == ("tabpfn-2.5", "tabpfnv2.5")
 
 
 def test_the_documented_search_order(bare, monkeypatch):

@@ -8,6 +8,7 @@ the weights on the support, is no frozen model.
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,7 @@ from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
 from scff.backbones.shared.given import constant, exchanged, same
 from scff.backbones.shared.joint import JointBackbone, JointTokenView, Step, fill_means
 from scff.backbones.shared.probe import not_installed, probed
-from scff.backbones.weights.reading import fitting, safetensors_header
-from scff.errors import CheckpointError
+from scff.backbones.weights.reading import beside, fitting, has_tensors
 
 __all__ = ["SPECS", "MitraView"]
 
@@ -84,19 +84,12 @@ def _load(path: Path, device: torch.device) -> JointBackbone:
         raise not_installed("Mitra", error, _REQUIRES, "einx") from error
     from safetensors.torch import load_file
 
-    config_path = path.parent / "config.json"
-    if not config_path.is_file():
-        raise CheckpointError(f"There is no config.json beside {path}; Mitra's weights need theirs.")
-    config = json.loads(config_path.read_text())
+    config = json.loads(beside(path, "config.json").read_text())
     sizes = {key: config[key] for key in ("dim", "dim_output", "n_layers", "n_heads", "task")}
     with fitting(path):
         model = Tab2D(**sizes, use_pretrained_weights=False, path_to_weights="", device=str(device))
         model.load_state_dict(load_file(path))
     return probed(JointBackbone(SPECS[0], path, model, device, MitraView, temperature=1.0))
-
-
-def _recognises(path: Path) -> bool:
-    return any(key.startswith("x_embedding.") for key in safetensors_header(path)[0])
 
 
 SPECS = (
@@ -110,6 +103,6 @@ SPECS = (
         weights_licence="Apache-2.0",
         limits=Limits(classes=10, rows=8192),
         requires=_REQUIRES,
-        recognises=_recognises,
+        recognises=partial(has_tensors, prefix="x_embedding."),
     ),
 )

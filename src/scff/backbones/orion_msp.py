@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
+from scff.backbones.base import BackboneSpec, IntArray, Weights
 from scff.backbones.shared.joint import JointBackbone, JointRowView, Step, fill_means
 from scff.backbones.shared.probe import not_installed, probed
 from scff.backbones.weights.reading import config_and_state, fitting, load_torch, payload_of
@@ -104,7 +104,6 @@ SPECS = (
         weights=Weights("Orion-MSP-v1.0.ckpt", "Lexsi/Orion-MSP"),
         code_licence="MIT",
         weights_licence="MIT",
-        limits=Limits(),
         requires=_REQUIRES,
         recognises=_recognises,
     ),

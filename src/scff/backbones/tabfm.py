@@ -9,6 +9,7 @@ single precision on a CPU, where the package's bfloat16 would be slower and coar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,7 @@ import torch
 from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
 from scff.backbones.shared.joint import JointBackbone, JointRowView, Step, fill_means
 from scff.backbones.shared.probe import not_installed, probed
-from scff.backbones.weights.reading import fitting, safetensors_header
-from scff.errors import CheckpointError
+from scff.backbones.weights.reading import beside, fitting, has_tensors
 
 __all__ = ["SPECS", "TabFMView"]
 
@@ -81,16 +81,11 @@ def _load(path: Path, device: torch.device) -> JointBackbone:
         from tabfm.src.pytorch.tabfm_v1_0_0 import load
     except ImportError as error:
         raise not_installed("TabFM", error, _REQUIRES, "einx", "loguru") from error
-    if not (path.parent / "config.json").is_file():
-        raise CheckpointError(f"There is no config.json beside {path}; TabFM's weights need theirs.")
+    beside(path, "config.json")
     dtype: Any = None if device.type == "cpu" else torch.bfloat16
     with fitting(path, Exception):  # the package raises many types for a file that does not fit
         model = load("classification", str(path.parent), device=str(device), dtype=dtype, use_cache=False)
     return probed(JointBackbone(SPECS[0], path, model, device, TabFMView))
-
-
-def _recognises(path: Path) -> bool:
-    return any(key.startswith("cell_embedder.") for key in safetensors_header(path)[0])
 
 
 SPECS = (
@@ -106,6 +101,6 @@ SPECS = (
         weights_licence="TabFM Non-Commercial License v1.0",
         limits=Limits(classes=10),
         requires=_REQUIRES,
-        recognises=_recognises,
+        recognises=partial(has_tensors, prefix="cell_embedder."),
     ),
 )

@@ -117,19 +117,18 @@ SPECS = (
         licence=_V2_LICENCE,
         limits=Limits(classes=10, rows=10_000),
     ),
-    _spec(
-        "2.5",
-        "TabPFN-2.5",
-        Weights("tabpfn-v2.5-classifier-v2.5_default.ckpt", "Prior-Labs/tabpfn_2_5"),
-        kind="token",
-        limits=Limits(classes=10, rows=50_000),
-    ),
-    _spec(
-        "2.6",
-        "TabPFN-2.6",
-        Weights("tabpfn-v2.6-classifier-v2.6_default.ckpt", "Prior-Labs/tabpfn_2_6"),
-        kind="token",
-        limits=Limits(classes=10, rows=50_000),
+    *(
+        _spec(
+            version,
+            f"TabPFN-{version}",
+            Weights(
+                f"tabpfn-v{version}-classifier-v{version}_default.ckpt",
+                f"Prior-Labs/tabpfn_{version.replace('.', '_')}",
+            ),
+            kind="token",
+            limits=Limits(classes=10, rows=50_000),
+        )
+        for version in ("2.5", "2.6")
     ),
     _spec(
         "2",

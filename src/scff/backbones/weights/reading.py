@@ -12,7 +12,7 @@ import torch
 
 from scff.errors import CheckpointError, CheckpointMissing
 
-__all__ = ["config_and_state", "fitting", "load_torch", "payload_of", "safetensors_header"]
+__all__ = ["beside", "config_and_state", "fitting", "has_tensors", "load_torch", "payload_of", "safetensors_header"]
 
 
 def load_torch(path: Path) -> Any:
@@ -60,6 +60,25 @@ def safetensors_header(path: Path) -> tuple[frozenset[str], dict[str, str]]:
         raise CheckpointError(
             f"{path} cannot be read as safetensors ({error}); delete it and fetch it again, or pass another path."
         ) from error
+
+
+def has_tensors(path: Path, *, prefix: str) -> bool:
+    """Whether a safetensors file has tensors whose names begin like that."""
+    return any(key.startswith(prefix) for key in safetensors_header(path)[0])
+
+
+def beside(path: Path, filename: str) -> Path:
+    """A file that must stand next to a checkpoint.
+
+    Raises
+    ------
+    CheckpointError
+        If it does not.
+    """
+    other = path.parent / filename
+    if not other.is_file():
+        raise CheckpointError(f"There is no {filename} beside {path}, which needs it; fetch both again.")
+    return other
 
 
 def config_and_state(payload: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
