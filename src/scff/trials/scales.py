@@ -4,8 +4,8 @@
 scaled again, so that one wild cell moves nothing.
 
 *Shares*: columns count by how much they vary. A table without negative values (counts, intensities) is taken as
-the square roots of each row's shares, which makes rows of unlike depth comparable; any other as it is, centred, in units
-of its overall deviation.
+the square roots of each row's shares, which makes rows of unlike depth comparable; any other as it is, centred, in
+units of its overall deviation.
 
 Shape legend: ``T`` rows, ``D`` columns.
 """
@@ -148,9 +148,9 @@ def _peaks_and_medians(X: Any) -> tuple[FloatArray, FloatArray]:
     return peak, fill
 
 
-def _filled(X: Any, part: slice, peak: Any, fill: FloatArray) -> FloatArray:
+def _filled(X: Any, part: slice, peak: FloatArray | float, fill: FloatArray) -> FloatArray:
     """Columns in units of a peak, so that squares of anything a float can hold stay finite; holes filled."""
-    raw = np.array(X[:, part], dtype=np.float64) / (peak if np.isscalar(peak) else peak[part])
+    raw: FloatArray = np.array(X[:, part], dtype=np.float64) / (peak if isinstance(peak, float) else peak[part])
     missing = np.isnan(raw)
     return np.where(missing, fill[part], raw) if missing.any() else raw
 

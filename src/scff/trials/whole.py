@@ -1,7 +1,7 @@
 """The whole table at once: products of rows over all columns, and kernels made of them.
 
-A matrix of labelled rows by labelled rows is summed over blocks of columns: a table of 100,000 columns on disk costs one
-more pass and no memory to speak of. Parts of the labelled rows look their products up, and query rows are met with the
+A matrix of labelled rows by labelled rows is summed over blocks of columns: a table of 100,000 columns on disk costs
+one more pass and no memory to speak of. Parts of the labelled rows look their products up, and query rows meet the
 labelled ones in blocks as well.
 
 Shape legend: ``S`` labelled rows, ``T`` any rows, ``D`` columns.
