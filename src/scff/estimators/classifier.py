@@ -25,7 +25,7 @@ from scff.tables.table import Table, encode_target
 from scff.trials.agenda import Trials, agenda, chosen
 from scff.trials.case import Case, Settings
 from scff.trials.presentations import Paper
-from scff.trials.reading import Choice
+from scff.trials.reading import Choice, read
 from scff.trials.trial import Verdict, trial
 
 if TYPE_CHECKING:
@@ -195,29 +195,34 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         refuse_row_folding(backbone.spec, self.method)
         loaded = time.perf_counter()
         case = Case(backbone, support, codes, settings)
+        verdicts: tuple[Verdict, ...] = ()
+        choices: tuple[Choice, ...] = (Choice(Paper("scff" if self.method == "auto" else self.method)),)
         with PeakMemory(device) as compiling:
-            verdicts: tuple[Verdict, ...] = ()
-            temperature, plan = 1.0, None
             if self.method == "auto":
                 episode, alternatives = agenda(case, self.trials, groups)
-                verdict = trial(episode, alternatives) if len(alternatives) > 1 else Verdict()
-                verdicts, temperature = (verdict,), verdict.temperature
-                choices = chosen(verdict, alternatives)
-            else:
-                choices = (Choice(Paper(self.method)),)
+                verdicts = (trial(episode, alternatives),)
+                choices = chosen(verdicts[0], alternatives)
             planned = time.perf_counter()
-            if self.method != "native":
-                plan = case.plan
-            fitted = Fitted(
-                support, codes, classes, CheckpointRef.of(backbone), settings, plan, choices,
-                temperature=temperature, verdicts=verdicts,
-            )  # fmt: skip
-            fitted.compile(case)
+            readings = []
+            for choice in choices:  # decisions on the Tail are taken here
+                readings.append(read(case, choice))
         done = time.perf_counter()
-        folds = [reading.plan for reading in fitted.readings if reading.plan is not None]
-        fitted.plan = folds[0] if folds else plan
-        fitted.peak_bytes = {"load": loading.added, "compile": compiling.added}
-        fitted.seconds = {"load": loaded - started, "plan": planned - loaded, "compile": done - planned}
+        plans = [reading.plan for reading in readings if reading.plan is not None]
+        fitted = Fitted(
+            support=support,
+            y=codes,
+            classes=classes,
+            checkpoint=CheckpointRef.of(backbone),
+            settings=settings,
+            plan=plans[0] if plans else case.plan if self.method == "auto" else None,
+            choices=choices,
+            gates=tuple(reading.gates for reading in readings),
+            temperature=verdicts[0].temperature if verdicts else 1.0,
+            verdicts=verdicts,
+            seconds={"load": loaded - started, "plan": planned - loaded, "compile": done - planned},
+            peak_bytes={"load": loading.added, "compile": compiling.added},
+            _compiled=(case, tuple(readings)),
+        )
         return self._keep(heads, fitted)
 
     @property
@@ -229,13 +234,14 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
 
     @property
     def gates_(self) -> list[TailGate | None]:
-        """What each view of the heaviest reading decided about the Tail."""
-        return list(self._record().gates[0])
+        """What each view of the heaviest reading that folds columns decided about the Tail."""
+        gates = self._record().gates
+        return list(next((part for part in gates if any(part)), gates[0]))
 
     @property
     def gate_(self) -> TailGate | None:
         """What was decided about the Tail, for the first view."""
-        return self.gates_[0]
+        return next(iter(self.gates_), None)
 
     @property
     def verdicts_(self) -> tuple[Verdict, ...]:

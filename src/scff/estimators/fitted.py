@@ -71,23 +71,14 @@ class Fitted:
         """What is predicted."""
         return "regression" if self.classes is None else "classification"
 
-    def compile(self, case: Case) -> None:
-        """Compile what was chosen; decisions on the Tail are taken here, or reused where they are known."""
-        known = self.gates or (None,) * len(self.choices)
-        readings = tuple(read(case, choice, gates) for choice, gates in zip(self.choices, known, strict=True))
-        self.gates = tuple(reading.gates for reading in readings)
-        self._compiled = case, readings
-
     def compiled(self) -> tuple[Case, tuple[Reading, ...]]:
         """The case and its readings, compiled again if this record was read from a file."""
-        compiled = self._compiled
-        if compiled is None:
+        if self._compiled is None:
             backbone = reload_backbone(self.checkpoint, resolve_device(self.settings.device), self.task)
             case = Case(backbone, self.support, self.y, self.settings)
-            self.compile(case)
-            compiled = self._compiled
-        assert compiled is not None
-        return compiled
+            known = zip(self.choices, self.gates, strict=True)
+            self._compiled = case, tuple(read(case, choice, gates) for choice, gates in known)
+        return self._compiled
 
     @property
     def readings(self) -> tuple[Reading, ...]:

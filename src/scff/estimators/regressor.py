@@ -20,7 +20,7 @@ from scff.memory.device import resolve_device
 from scff.tables.table import Table
 from scff.trials.case import Case
 from scff.trials.presentations import Paper
-from scff.trials.reading import Choice
+from scff.trials.reading import Choice, read
 
 __all__ = ["FoldedRegressor"]
 
@@ -131,9 +131,10 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
         varies = bool(target.min() < target.max())  # a constant target needs no model
         plan = case.plan if varies and self.method != "native" else None
         choices = (Choice(Paper(self.method)),)
-        fitted = Fitted(support, target, None, CheckpointRef.of(backbone), settings, plan, choices)
-        if varies:
-            fitted.compile(case)
+        compiled = (case, tuple(read(case, choice) for choice in choices)) if varies else None
+        fitted = Fitted(
+            support, target, None, CheckpointRef.of(backbone), settings, plan, choices, ((),), _compiled=compiled
+        )
         return self._keep(heads, fitted)
 
     def predict(self, X: Any) -> npt.NDArray[np.float64]:

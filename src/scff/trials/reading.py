@@ -87,7 +87,7 @@ def read(case: Case, choice: Choice, gates: Sequence[TailGate | None] | None = N
     runtime = case.runtime(shown.views.view(0), shown.plan, shown.method)
     views = []
     for i in range(len(shown.views)):
-        gate = None if gates is None else gates[i]
+        gate = gates[i] if gates else None
         view = compile_view(shown.views.view(i), shown.plan, case.y, runtime, rule=shown.rule, gate=gate)
         if choice.share != 1.0 and gate is None and isinstance(view, Folded):  # a known gate has its step already
             view = view.at(choice.share)
