@@ -81,6 +81,9 @@ class Record:
         "hash", "core" (columns), "core_leaves", "tail_leaves"; empty where nothing is planned.
     gate : dict
         "accepted", "alpha", "reason"; empty where there is none.
+    verdict : dict
+        What held-back rows let the arm "read", with which "weight"; what was "tried", "gain", "error", "reason". Empty
+        for everything but `auto`.
     probability_hash : str
         Digest of the predicted probabilities.
     checkpoint_sha256 : str
@@ -105,6 +108,7 @@ class Record:
     memory: dict[str, Any] = field(default_factory=dict)
     plan: dict[str, Any] = field(default_factory=dict)
     gate: dict[str, Any] = field(default_factory=dict)
+    verdict: dict[str, Any] = field(default_factory=dict)
     probability_hash: str = ""
     checkpoint_sha256: str = ""
     host: dict[str, Any] = field(default_factory=dict)

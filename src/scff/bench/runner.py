@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -11,6 +10,7 @@ from typing import Any, Literal
 
 from scff.bench.jobs import Job, Outcome, RunSettings, run_job
 from scff.errors import DataError
+from scff.fold.ray import connect
 
 __all__ = ["Progress", "run_jobs"]
 
@@ -104,12 +104,7 @@ def _drain(
 
 
 def _run_ray(jobs: Sequence[Job], settings: RunSettings, workers: int) -> Iterator[tuple[Job, Outcome]]:
-    try:
-        import ray
-    except ImportError as error:
-        raise DataError("The Ray engine needs its package: pip install 'scff[ray]'.") from error
-    if not ray.is_initialized():
-        ray.init(num_cpus=workers, include_dashboard=False, logging_level=logging.ERROR)
+    ray = connect()
     remote: Any = ray.remote(num_cpus=1)(run_job)
     settings = replace(settings, root=settings.root.resolve())
     yield from _drain(jobs, lambda job: remote.remote(job, settings).future(), workers)
