@@ -29,6 +29,7 @@ from scff.bench.runner import run_jobs
 from scff.bench.studies import Study, get_study
 from scff.bench.variants import PLAIN
 from scff.bench.worker import ArmResult
+from scff.errors import DataError
 
 QUICK = get_protocol("quick")
 PAIR = Study("pair", "", "", "all", ("native", "scff"), ((PLAIN, ("native", "scff")),))
@@ -326,10 +327,14 @@ def test_command_line(folder, tmp_path):
     assert listing.exit_code == 0
     assert "core-decomposition" in listing.output
     wrong = runner.invoke(app, ["run", "nope", "--panel", str(folder), "--results", str(tmp_path)])
-    assert wrong.exit_code == 2
-    assert "no study 'nope'" in wrong.output
+    assert isinstance(wrong.exception, DataError)  # `scff` makes it one sentence and exit code 2
+    assert "no study 'nope'" in str(wrong.exception)
     empty = runner.invoke(app, ["tables", "main", "--backbone", "nano", "--results", str(tmp_path)])
-    assert empty.exit_code == 2
+    assert isinstance(empty.exception, DataError)
+    assert runner.invoke(app, ["run", "main", "-j", "0"]).exit_code == 2
+    module = [sys.executable, "-m", "scff.bench", "tables", "main", "--backbone", "nano", "--results", str(tmp_path)]
+    said = subprocess.run(module, capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stderr.count("\n")) == (2, 1)
     arguments = ["--backbone", "nano", "--quick", "--results", str(tmp_path)]
     first = runner.invoke(app, ["run", "main", "--panel", str(folder), "--datasets", "wine", *arguments])
     assert first.exit_code == 0, first.output

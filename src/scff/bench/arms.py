@@ -144,7 +144,7 @@ def build(arm: Arm, backbone: str, device: str, query_chunk: int) -> Any:
     """
     if arm.kind == "baseline":
         return baseline(arm.options["model"])
-    options = dict(arm.options) if arm.kind == "fold" else {"method": "native"}
+    options: dict[str, Any] = dict(arm.options) if arm.kind == "fold" else {"method": "native"}
     if options.get("n_estimators") == "default":
         options["n_estimators"] = _DEFAULT_ENSEMBLE.get(backbone, _TABICL_ENSEMBLE)
     if isinstance(options.get("tail"), dict):

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
-
-from scff.errors import SCFFError
 
 if TYPE_CHECKING:
     from scff.bench.results import Results
@@ -24,10 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="The paper's evaluation: paired runs with receipts, statistics, tables and figures.", no_args_is_help=True
+    help="The paper's evaluation: paired runs with receipts, statistics, tables and figures.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
 )
 _out = Console()
-_err = Console(stderr=True)
 
 
 Reuse = Literal["yes", "no", "only"]
@@ -67,40 +63,39 @@ def run(
     from scff.bench.studies import get_study
 
     started = time.perf_counter()
-    with _sentences():
-        declared, chosen = get_study(study), load_panel(panel)
-        if datasets:
-            chosen = chosen.select([name.strip() for name in datasets.split(",")])
-        backbone = choose_auto() if backbone == "auto" else backbone
-        rules = get_protocol("quick" if quick else protocol)
-        todo = declared.jobs(chosen, rules)
-        settings = RunSettings(
-            root=results,
-            backbone=backbone,
-            checkpoint_sha256=checkpoint_of(backbone),
-            protocol=rules,
-            device=device,
-            threads=threads or _threads(jobs),
-            time_limit=time_limit,
-            reuse=reuse,
-            retry_failed=retry_failed,
-            repeats=declared.repeats,
-        )
+    declared, chosen = get_study(study), load_panel(panel)
+    if datasets:
+        chosen = chosen.select([name.strip() for name in datasets.split(",")])
+    backbone = choose_auto() if backbone == "auto" else backbone
+    rules = get_protocol("quick" if quick else protocol)
+    todo = declared.jobs(chosen, rules)
+    settings = RunSettings(
+        root=results,
+        backbone=backbone,
+        checkpoint_sha256=checkpoint_of(backbone),
+        protocol=rules,
+        device=device,
+        threads=threads or _threads(jobs),
+        time_limit=time_limit,
+        reuse=reuse,
+        retry_failed=retry_failed,
+        repeats=declared.repeats,
+    )
+    _out.print(
+        f"{declared.title}: {len(todo)} jobs on {len(declared.panel(chosen).datasets)} tables of {chosen.name}, "
+        f"backbone {backbone} ({settings.checkpoint_sha256[:12]}), protocol {rules.name}"
+    )
+
+    def show(progress: Progress) -> None:
+        left = "" if progress.seconds_left is None else f", {timedelta(seconds=round(progress.seconds_left))} to go"
         _out.print(
-            f"{declared.title}: {len(todo)} jobs on {len(declared.panel(chosen).datasets)} tables of {chosen.name}, "
-            f"backbone {backbone} ({settings.checkpoint_sha256[:12]}), protocol {rules.name}"
+            f"{progress.done} cells done, {progress.failed} failed or excluded, {progress.left} left{left}: "
+            f"{progress.message}",
+            highlight=False,
+            soft_wrap=True,
         )
 
-        def show(progress: Progress) -> None:
-            left = "" if progress.seconds_left is None else f", {timedelta(seconds=round(progress.seconds_left))} to go"
-            _out.print(
-                f"{progress.done} cells done, {progress.failed} failed or excluded, {progress.left} left{left}: "
-                f"{progress.message}",
-                highlight=False,
-                soft_wrap=True,
-            )
-
-        run_jobs(todo, settings, workers=jobs, engine=engine, report=show)
+    run_jobs(todo, settings, workers=jobs, engine=engine, report=show)
     _out.print(f"Done in {timedelta(seconds=round(time.perf_counter() - started))}; records in {results}/records")
 
 
@@ -136,8 +131,7 @@ def collect(
     """Gather every record into one Parquet file with TabArena's column names."""
     from scff.bench.collect import collect as collect_records
 
-    with _sentences():
-        path, rows = collect_records(results, output)
+    path, rows = collect_records(results, output)
     _out.print(f"{rows} cells in {path}")
 
 
@@ -153,9 +147,8 @@ def tables(
     """Tables of a study as Markdown, LaTeX and HTML, and the records behind every cell."""
     from scff.bench.rendering import write_tables
 
-    with _sentences():
-        declared, loaded = _load(study, results, "quick" if quick else protocol, backbone)
-        paths = write_tables(declared, loaded, output or results / "tables")
+    declared, loaded = _load(study, results, "quick" if quick else protocol, backbone)
+    paths = write_tables(declared, loaded, output or results / "tables")
     _out.print(paths[0].read_text(encoding="utf-8"), markup=False, highlight=False, soft_wrap=True)
     _out.print("Written: " + ", ".join(map(str, paths)), soft_wrap=True)
 
@@ -173,9 +166,8 @@ def figures(
     """Figures of a study."""
     from scff.bench.figures import write_figures
 
-    with _sentences():
-        declared, loaded = _load(study, results, "quick" if quick else protocol, backbone)
-        paths = write_figures(declared, loaded, output or results / "figures", f".{format}")
+    declared, loaded = _load(study, results, "quick" if quick else protocol, backbone)
+    paths = write_figures(declared, loaded, output or results / "figures", f".{format}")
     _out.print("Written: " + (", ".join(map(str, paths)) or "nothing, the study declares no figure"), soft_wrap=True)
 
 
@@ -194,13 +186,3 @@ def _load(study: str, root: Path, protocol: str, backbones: str) -> tuple[Study,
 def _threads(jobs: int) -> int:
     given = os.environ.get("OMP_NUM_THREADS", "")
     return int(given) if given.isdigit() and int(given) > 0 else max(1, (os.cpu_count() or 1) // jobs)
-
-
-@contextmanager
-def _sentences() -> Iterator[None]:
-    """Errors of use are one sentence and exit code 2."""
-    try:
-        yield
-    except SCFFError as error:
-        _err.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
-        raise typer.Exit(2) from error
