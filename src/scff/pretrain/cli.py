@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 app = typer.Typer(
-    help="Pretrain a small backbone on synthetic tables. The embedded nano came from a chain of such runs; its card has it.",
+    help="Pretrain a small backbone on synthetic tables; the embedded nano came from a chain of such runs.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )

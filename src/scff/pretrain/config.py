@@ -285,15 +285,10 @@ class RecipeConfig:
     def read(cls, path: Path) -> RecipeConfig:
         """Read a JSON file.
 
-        Parameters
-        ----------
-        path : Path
-            The file.
-
-        Returns
-        -------
-        RecipeConfig
-            The recipe.
+        Raises
+        ------
+        PretrainError
+            If it is not there, or holds something else.
         """
         try:
             plain = json.loads(path.read_text(encoding="utf-8"))

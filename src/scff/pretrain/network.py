@@ -67,9 +67,7 @@ def load(path: Path) -> tuple[ModelConfig, dict[str, Tensor]]:
         stored = torch.load(path, map_location="cpu", weights_only=True)
         return ModelConfig(**stored["config"]), {name: value.float() for name, value in stored["state_dict"].items()}
     except (RuntimeError, EOFError, UnpicklingError, KeyError, TypeError, AttributeError) as error:
-        raise PretrainError(
-            f"{path} is no checkpoint of a TabICL network that can be trained here ({error})."
-        ) from error
+        raise PretrainError(f"{path} is no checkpoint of a network that is trained here ({error}).") from error
 
 
 def save(
