@@ -1,7 +1,8 @@
 """Is the embedded backbone good enough? Prints every bar and whether it is met.
 
 Three parts: scikit-learn's four small tables against logistic regression; wide tables folded (the default and the
-paper's method), in one leaf and native; and accuracy as the support grows. The bars are the default's. Medians over seeds of stratified 50/50 splits, support at most 512 rows.
+paper's method), in one leaf and native; and accuracy as the support grows. The bars are the default's. Medians over
+seeds of stratified 50/50 splits, support at most 512 rows.
 
     python benchmarks/nano_quality.py                      # the first part
     python benchmarks/nano_quality.py --data FOLDER        # all; FOLDER holds one parquet file a table and index.csv

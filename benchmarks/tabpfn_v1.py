@@ -1,4 +1,4 @@
-"""TabPFN v1 with its real weights on wide tables: native, best 100 columns, folded Core, the paper's method, the default.
+"""TabPFN v1's real weights on wide tables: native, best 100 columns, folded Core, the paper's method, the default.
 
     python benchmarks/tabpfn_v1.py DIRECTORY --out benchmarks/tabpfn_v1.csv
 

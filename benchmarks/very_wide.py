@@ -3,8 +3,9 @@
     python benchmarks/very_wide.py                       # 100,000 columns x 1,000 rows from Parquet and .npy
     python benchmarks/very_wide.py --columns 5000        # a minute
 
-One process writes the files; every run is a fresh process that opens one of them. The paper's method with the Tail let in unasked,
-so every column is encoded for support and queries: the most work there can be. Writes JSON and a Markdown table.
+One process writes the files; every run is a fresh process that opens one of them. The paper's method with
+the Tail let in unasked, so every column is encoded for support and queries: the most work it can be. Writes JSON and a
+Markdown table.
 """
 
 from __future__ import annotations

@@ -300,6 +300,7 @@ def test_equal_memory_measures_the_grid_up_to_the_core(panel, tmp_path, monkeypa
 
 def test_records_call_a_backbone_by_its_name_and_a_checkpoint_by_its_file():
     assert backbone_name("nano") == "nano"
+    assert backbone_name("tabpfn-2.5") == backbone_name("tabpfn-v2.5") == "tabpfn-v2.5"
     assert backbone_name("weights/mine.ckpt") == "mine"
 
 

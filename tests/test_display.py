@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import report_models
-from scff import compile_plan, tail
+from scff import compile_plan
 from scff.errors import MissingDependency
+from scff.gate import decide as tail
 from scff.report.checks import checks, verdict
 
 mpl.use("Agg")

@@ -38,14 +38,10 @@ class View(JointRowView):
     def run(self, x_TD, columns):
         return self.head(self.encode(x_TD[None], [columns])[0])
 
-class Backbone(JointBackbone):
-    def view(self, codes, numbers, columns, y):
-        return View(self, codes, numbers, columns, y)
-
 def load(path, device):
     model = torch.nn.Module()
     model.weight = torch.load(path, weights_only=True)["projection"]
-    return Backbone(SPEC, path, model, device)
+    return JointBackbone(SPEC, path, model, device, View)
 
 def recognises(path):
     payload = torch.load(path, weights_only=True)

@@ -26,7 +26,7 @@ GOLDEN = Path(__file__).parent / "data" / "tabpfn_v1_golden.npz"
 def weights():
     """The released file, fetched if need be."""
     try:
-        return checkpoints.fetch_tabpfn_v1()
+        return checkpoints.fetch(get_spec("tabpfn-v1"))
     except checkpoints.CheckpointMissing as error:
         pytest.skip(f"the released weights of TabPFN v1 cannot be had here: {error}")
 
@@ -118,7 +118,7 @@ def test_more_classes_than_the_model_has(tiny, wide):
         FoldedClassifier(tiny).fit(Xs, np.arange(len(Xs)) % 11)
 
 
-def test_members_change_the_answer_and_average(tiny, wide):
+def test_views_change_the_answer_and_average(tiny, wide):
     Xs, ys, Xq = wide
     one = FoldedClassifier(tiny, n_estimators=1).fit(Xs, ys).predict_proba(Xq)
     four = FoldedClassifier(tiny, n_estimators=4).fit(Xs, ys).predict_proba(Xq)

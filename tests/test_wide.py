@@ -81,7 +81,7 @@ def test_routing_and_folding_never_load_the_whole_file(files, monkeypatch):
 
     monkeypatch.setattr(ParquetColumns, "_decode", watched)
     monkeypatch.setattr("scff.plan.column_scores._BLOCK_BYTES", 8 * 70 * 50)
-    monkeypatch.setattr("scff.backbones.tabicl.model._BLOCK", 50)
+    monkeypatch.setattr("scff.backbones.shared.varying.BLOCK", 50)
     support, _ = open_labelled(folder / "support.parquet", "label")
     clf = FoldedClassifier("nano", leaf_width=32, tail="raw-residual").fit(support, y)
     assert max(largest) == 50

@@ -18,7 +18,7 @@ import torch
 
 from scff import FoldedClassifier
 from scff.backbones import BackboneSpec, LeafCache, Views, register
-from scff.backbones.weights.checkpoints import load_torch  # reads a file of weights without running code from it
+from scff.backbones.weights.reading import load_torch  # reads a file of weights without running code from it
 from scff.memory.budget import Footprint
 
 WIDTH = 64

@@ -55,7 +55,7 @@ def run(
     datasets: Annotated[str | None, typer.Option(help="Only these tables, separated by commas.")] = None,
 ) -> None:
     """Run a study; what is already in the results folder is not run again."""
-    from scff.backbones.registry import choose_auto
+    from scff.backbones.registry import canonical, choose_auto
     from scff.bench.folds import get_protocol
     from scff.bench.jobs import RunSettings, checkpoint_of
     from scff.bench.panels import load_panel
@@ -66,7 +66,7 @@ def run(
     declared, chosen = get_study(study), load_panel(panel)
     if datasets:
         chosen = chosen.select([name.strip() for name in datasets.split(",")])
-    backbone = choose_auto() if backbone == "auto" else backbone
+    backbone = choose_auto() if backbone == "auto" else canonical(backbone)
     rules = get_protocol("quick" if quick else protocol)
     todo = declared.jobs(chosen, rules)
     settings = RunSettings(

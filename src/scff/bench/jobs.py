@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from filelock import FileLock, Timeout
 
-from scff.backbones.registry import get_spec, specs
+from scff.backbones.registry import canonical, locate, specs
 from scff.backbones.weights import checkpoints
 from scff.bench.arms import Arm, get_arm
 from scff.bench.folds import Protocol
@@ -22,7 +22,7 @@ from scff.bench.panels import Dataset, TableData
 from scff.bench.records import CellKey, Record, RecordStore
 from scff.bench.variants import Task, Variant, make_task
 from scff.bench.worker import ArmRequest, ArmResult, host_fingerprint, run_isolated
-from scff.errors import BackboneNotAvailable, SCFFError
+from scff.errors import SCFFError
 from scff.memory.device import resolve_device
 from scff.plan.compile import compile_plan
 
@@ -116,18 +116,13 @@ class Outcome:
 
 def backbone_name(backbone: str) -> str:
     """What records call a backbone: its one name, whatever alias was typed; a checkpoint's by its file."""
-    try:
-        return get_spec(backbone).name
-    except BackboneNotAvailable:
-        return Path(backbone).stem
+    name = canonical(backbone)
+    return name if name in specs() else Path(name).stem
 
 
 def checkpoint_of(backbone: str) -> str:
     """Sha256 of a backbone's weights; downloads them only if they are nowhere on this machine."""
-    path = Path(backbone) if backbone not in specs() else checkpoints.obtain(get_spec(backbone))
-    if not path.is_file():
-        get_spec(backbone)  # raises with the names that exist
-    return checkpoints.sha256(path)
+    return checkpoints.sha256(locate(backbone)[1])
 
 
 def run_job(job: Job, settings: RunSettings) -> Outcome:

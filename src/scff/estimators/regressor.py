@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import RegressorMixin
 
-from scff.backbones.registry import CheckpointRef, load_backbone, specs
-from scff.backbones.weights import checkpoints
-from scff.errors import CheckpointMissing, DataError
+from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone
+from scff.errors import DataError
 from scff.estimators.base import FoldedEstimator, one_column
 from scff.estimators.fitted import Fitted
 from scff.fold.caches import CacheMode
@@ -23,10 +22,7 @@ from scff.trials.case import Case
 from scff.trials.presentations import Paper
 from scff.trials.reading import Choice
 
-__all__ = ["AUTO_REGRESSORS", "FoldedRegressor"]
-
-AUTO_REGRESSORS = ("tabicl-v2-regressor", "tabpfn-v2-regressor")
-"""What ``backbone="auto"`` tries, best first; only files already on this machine."""
+__all__ = ["FoldedRegressor"]
 
 _METHODS = ("scff", "native", "raw-core", "bounded-core")
 
@@ -125,7 +121,9 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
         support, heads = self._read_support(X)
         target = _numbers(y, support)
         device = resolve_device(self.device)
-        backbone = load_backbone(_choose() if self.backbone == "auto" else self.backbone, device, "regression")
+        backbone = load_backbone(
+            choose_auto("regression") if self.backbone == "auto" else self.backbone, device, "regression"
+        )
         refuse_row_folding(backbone.spec, self.method)
         # The Tail gate is a matter of classes: the method is the folded Core.
         settings = replace(self._settings(), rule=None, routing="linear")
@@ -165,14 +163,3 @@ def _numbers(y: Any, support: Table) -> npt.NDArray[np.float64]:
     if not np.isfinite(target).all():
         raise DataError("The target contains NaN or infinity; drop those rows first.")
     return target
-
-
-def _choose() -> str:
-    known = specs()
-    for name in AUTO_REGRESSORS:
-        weights = known[name].weights
-        if weights is not None and checkpoints.find(weights) is not None:
-            return name
-    raise CheckpointMissing(
-        f"No regressor has weights on this machine; get one with: scff backbones fetch {AUTO_REGRESSORS[-1]}"
-    )
