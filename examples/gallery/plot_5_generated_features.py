@@ -35,7 +35,7 @@ clf.column_evidence().head(3)
 # The product stands first. What held-back rows let the model read:
 print(clf.plan_)
 for tried in clf.verdicts_[0].tried:
-    print(f"{tried.name:<8} loss {tried.loss:.3f}, weight {tried.weight:.2f}")
+    print(f"{tried.name:<8} at {tried.share:<4g} loss {tried.loss:.3f}, weight {tried.weight:.2f}")
 
 # %%
 # And what the paper's gate would decide about the rest:

@@ -12,6 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from scff.bench.records import Reuse
+
 if TYPE_CHECKING:
     from scff.bench.results import Results
     from scff.bench.studies import Study
@@ -26,7 +28,6 @@ app = typer.Typer(
 _out = Console()
 
 
-Reuse = Literal["yes", "no", "only"]
 Engine = Literal["local", "ray"]
 StudyArgument = Annotated[str, typer.Argument(help="Name of a study (`scff bench list`) or a TOML file.")]
 ResultsOption = Annotated[Path, typer.Option("--results", "-o", help="Results folder.")]

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -19,18 +18,16 @@ from scff.bench.arms import Arm, get_arm
 from scff.bench.folds import Protocol
 from scff.bench.metrics import measure
 from scff.bench.panels import Dataset, TableData
-from scff.bench.records import CellKey, Record, RecordStore
+from scff.bench.records import CellKey, Record, RecordStore, Reuse
 from scff.bench.variants import Task, Variant, make_task
 from scff.bench.worker import ArmRequest, ArmResult, host_fingerprint, run_isolated
 from scff.errors import SCFFError
 from scff.memory.device import resolve_device
 from scff.plan.compile import compile_plan
 
-__all__ = ["Job", "Outcome", "Reuse", "RunSettings", "backbone_name", "checkpoint_of", "clip_grid", "run_job"]
+__all__ = ["Job", "Outcome", "RunSettings", "backbone_name", "checkpoint_of", "clip_grid", "run_job"]
 
 logger = logging.getLogger(__name__)
-
-Reuse = Literal["yes", "no", "only"]
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,19 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from scff.errors import SCFFError
 from scff.tables.atomic import write_atomically
 
-__all__ = ["CellKey", "CorruptRecord", "Record", "RecordStore"]
+__all__ = ["CellKey", "CorruptRecord", "Record", "RecordStore", "Reuse"]
 
 logger = logging.getLogger(__name__)
 
 _FORMAT = "scff-record-1"
+
+Reuse = Literal["yes", "no", "only"]
+"""Whether records that exist are reused: "no" runs everything again, "only" runs nothing."""
 
 
 class CorruptRecord(SCFFError):

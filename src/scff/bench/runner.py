@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from scff.bench.jobs import Job, Outcome, RunSettings, run_job
 from scff.errors import DataError
+from scff.fold.methods import EngineName
 from scff.fold.ray import connect
 
 __all__ = ["Progress", "run_jobs"]
@@ -31,7 +32,7 @@ def run_jobs(
     settings: RunSettings,
     *,
     workers: int = 1,
-    engine: Literal["local", "ray"] = "local",
+    engine: EngineName = "local",
     report: Callable[[Progress], None] | None = None,
 ) -> Progress:
     """Run jobs, cheapest first, and report after each.
