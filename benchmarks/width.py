@@ -95,7 +95,7 @@ def run_arm(arm: str, checkpoint: Path, columns: int, classes: int, threads: int
     method = (
         {"method": "native", "cache": False}
         if arm == "native"
-        else {"tail": "raw-residual" if classes == 2 else "gated"}
+        else {"method": "scff", "tail": "raw-residual" if classes == 2 else "paper"}
     )
     clf = FoldedClassifier(backbone=checkpoint, **method)
     clf.fit(X[:, :2], y).predict(Q[:, :2])  # weights, kernels and imports are the same for both arms
