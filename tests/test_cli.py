@@ -13,6 +13,8 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from scff import FoldedClassifier, FoldPlan, __version__
+from scff.gate.record import TAIL_RULES
+from scff.names import ENGINES, METHODS, ROUTINGS, TRIALS
 
 
 def scff(*args, cwd=None):
@@ -46,7 +48,8 @@ def model(folder):
         "fit", "train.csv", "--target", "target", "-o", "model.scff", "-b", "nano", "--leaf-width", 8, cwd=folder
     )
     assert done.returncode == 0, done.stderr
-    assert "Core" in done.stdout
+    lines = [line.split(maxsplit=1)[0] for line in done.stdout.splitlines() if not line.startswith(" ")]
+    assert lines == ["train.csv:", "backbone", "plan", "read", "why", "written"]
     return folder / "model.scff"
 
 
@@ -74,6 +77,43 @@ def test_json_is_for_machines(folder):
     assert facts["backbone"] == "nano"
     assert len(facts["checkpoint_sha256"]) == 64
     assert sum(facts["plan"]["core_leaves"]) == facts["plan"]["core"]
+    assert sum(part["weight"] for part in facts["read"]) == pytest.approx(1.0)
+    (verdict,) = facts["verdicts"]
+    assert verdict["tried"][0]["name"] == "core"
+    assert {one["words"] for one in verdict["tried"]} >= {part["words"].split(", at")[0] for part in facts["read"]}
+
+
+def test_the_papers_method_and_no_trials_can_be_asked_for(folder):
+    fit = ["fit", "train.csv", "-t", "target", "-b", "nano", "--leaf-width", 8, "--json"]
+    paper = json.loads(scff(*fit, "-o", "paper.scff", "--method", "scff", cwd=folder).stdout)
+    assert paper["verdicts"] == []
+    assert paper["gate"] is not None
+    core = json.loads(scff(*fit, "-o", "core.scff", "--trials", 0, cwd=folder).stdout)
+    assert [verdict["reason"] for verdict in core["verdicts"]] == ["nothing was tried"]
+    assert [part["weight"] for part in core["read"]] == [1.0]
+
+
+def test_choices_are_the_librarys_own(folder):
+    text = " ".join(scff("fit", "--help").stdout.replace("│", " ").split())
+    assert f"<auto|{'|'.join(METHODS)}>" in text
+    assert f"<{'|'.join(ROUTINGS)}>" in text
+    assert f"off, {', '.join(TAIL_RULES)}" in text
+    assert ", ".join(map(str, TRIALS)) in text
+    assert f"<{'|'.join(ENGINES)}>" in " ".join(scff("predict", "--help").stdout.split())
+    assert f"<{'|'.join(ROUTINGS)}>" in " ".join(scff("plan", "--help").stdout.split())
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["--help"], ["fit", "--help"], ["fit", "nowhere.csv", "-t", "y", "-o", "m"], ["plan", "one.csv", "-t", "target"]],
+)
+def test_what_needs_no_model_does_not_wait_for_torch(folder, args):
+    code = (
+        "import atexit, sys; from scff.cli.main import main; "
+        "atexit.register(lambda: sys.stderr.write('torch' if 'torch' in sys.modules else 'light')); main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, cwd=folder, check=False)
+    assert done.stderr.endswith("light")
 
 
 def test_plan_shows_and_writes_what_would_be_folded(folder):
@@ -84,6 +124,9 @@ def test_plan_shows_and_writes_what_would_be_folded(folder):
     assert plan.name(plan.core[0]) in done.stdout
     facts = json.loads(scff("plan", "train.csv", "-t", "target", "--json", "--top", 2, cwd=folder).stdout)
     assert [row["column"] for row in facts["top"]] == [plan.name(j) for j in plan.core[:2]]
+    drawn = scff("plan", "train.csv", "-t", "target", "--json", "--top", 2, "--routing", "random", cwd=folder).stdout
+    assert json.loads(drawn)["core"] == facts["core"]
+    assert json.loads(drawn)["hash"] != facts["hash"]
 
 
 @pytest.mark.parametrize(
@@ -103,6 +146,7 @@ def test_plan_shows_and_writes_what_would_be_folded(folder):
         (["fit", "train.csv", "-t", "target", "-b", "gpt"], "There is no backbone 'gpt'"),
         (["fit", "train.csv", "-t", "target", "--memory-limit", "1KiB"], "memory_limit is 1.0 KiB"),
         (["fit", "train.csv", "-t", "target", "--tail", "always"], "tail must be"),
+        (["fit", "train.csv", "-t", "target", "--trials", "all"], "trials must be"),
         (["predict", "noise.scff", "test.parquet"], "noise.scff is not a model"),
         (["predict", "nowhere.scff", "test.parquet"], "There is no model nowhere.scff"),
     ],
@@ -140,16 +184,17 @@ def test_version_and_help():
         assert command in help_text
 
 
-def test_demo_compares_native_and_folded_on_both_tables():
+def test_demo_compares_native_the_paper_and_auto_on_both_tables():
     done = scff("demo", "-b", "nano", "--json")
     assert done.returncode == 0, done.stderr
     outcomes = json.loads(done.stdout)["outcomes"]
     assert [(o["table"], o["columns"], o["method"]) for o in outcomes] == [
-        ("breast cancer", 495, "native"),
-        ("breast cancer", 495, "scff"),
-        ("digits", 2144, "native"),
-        ("digits", 2144, "scff"),
+        (table, columns, method)
+        for table, columns in (("breast cancer", 495), ("digits", 2144))
+        for method in ("native", "scff", "auto")
     ]
-    for native, folded in zip(outcomes[::2], outcomes[1::2], strict=True):
-        assert folded["peak_bytes"] < native["peak_bytes"]
-        assert folded["accuracy"] > 0.6
+    for native, paper, auto in zip(outcomes[::3], outcomes[1::3], outcomes[2::3], strict=True):
+        assert paper["peak_bytes"] < native["peak_bytes"]
+        assert auto["peak_bytes"] < native["peak_bytes"]
+        assert min(paper["accuracy"], auto["accuracy"]) > 0.6
+        assert "why" in auto["read"]

@@ -12,6 +12,7 @@ from scff import FoldedClassifier, compile_plan
 from scff.gate.decide import relearn
 from scff.report.columns import EFFECT
 from scff.report.leaf_out import leave_leaves_out, prototype_nll
+from scff.report.subject import Subject
 from scff.tables.table import Table
 
 
@@ -42,8 +43,12 @@ def halves(y):
 
 def seen_as_new(model, leaves, fit, new):
     """Messages of some leaves: of the half that is the encoder's support, and of the other as query rows."""
-    X, y = model._support.values, model._codes
-    view = model._runtime[0].views(Table(X[fit]), y[fit], n_estimators=1, cache=True, random_state=0).view(0)
+    X, y = model.fitted_.support.values, model.fitted_.y
+    view = (
+        model.fitted_.compiled()[0]
+        .backbone.views(Table(X[fit]), y[fit], n_estimators=1, cache=True, random_state=0)
+        .view(0)
+    )
     rows = view.prepare(Table(X[new]))
     support, query = [], []
     for leaf in leaves:
@@ -54,7 +59,7 @@ def seen_as_new(model, leaves, fit, new):
 
 
 def test_scores_strata_and_leaves_are_those_of_the_plan():
-    model = report_models.noisy(leaf_width=16).model
+    model = report_models.noisy(leaf_width=16, method="scff").model
     frame, plan = model.column_evidence(), model.plan_
     assert sorted(frame["position"]) == list(range(300))
     assert (np.diff(frame["F"]) <= 0).all()
@@ -67,8 +72,8 @@ def test_scores_strata_and_leaves_are_those_of_the_plan():
 
 
 def test_core_effect_is_the_loss_without_the_leaf_computed_from_scratch():
-    model = report_models.noisy(leaf_width=16, tail="off").model
-    y, leaves = model._codes, model.plan_.core_leaves
+    model = report_models.noisy(leaf_width=16, method="scff", tail="off").model
+    y, leaves = model.fitted_.y, model.plan_.core_leaves
     assert len(leaves) > 1
     expected = np.zeros(len(leaves))
     a, b = halves(y)
@@ -90,8 +95,8 @@ ALWAYS_IN = ["raw-residual", "fixed-prototype"]  # rules that let the Tail in wh
 
 @pytest.mark.parametrize("rule", ALWAYS_IN)
 def test_tail_effect_compares_with_the_tail_learned_without_the_leaf(rule):
-    model = report_models.noisy(leaf_width=64, tail=rule).model
-    gate, plan, y = model.gate_, model.plan_, model._codes
+    model = report_models.noisy(leaf_width=64, method="scff", tail=rule).model
+    gate, plan, y = model.gate_, model.plan_, model.fitted_.y
     assert gate.accepted is not None
     n_core = len(plan.core_leaves)
     assert len(plan.tail_leaves) > 1
@@ -108,7 +113,7 @@ def test_tail_effect_compares_with_the_tail_learned_without_the_leaf(rule):
         everything = range(n_core, len(plan.leaves))
         effect += (loss(everything[1:]) - loss(everything)) / 2
         gain += (nll_by_hand(c_Q, y[new]) - loss(everything)) / 2
-    measured = leave_leaves_out(model, plan)
+    measured = leave_leaves_out(Subject.of(model.fitted_))
     assert measured.effects[n_core] == pytest.approx(effect, abs=1e-6)
     assert measured.tail_gain == pytest.approx(gain, abs=1e-6)
     assert model.column_evidence()["used"].all()
@@ -116,10 +121,10 @@ def test_tail_effect_compares_with_the_tail_learned_without_the_leaf(rule):
 
 @pytest.mark.parametrize("rule", ALWAYS_IN)
 def test_relearning_from_the_same_messages_gives_the_gates_own_update(rule):
-    model = report_models.noisy(leaf_width=64, tail=rule).model
-    member = model._members()[0]
-    c, t = member.core.mean_SE.numpy(), member.tail.mean_SE.numpy()
-    again = relearn(model.gate_, c, t, model._codes)
+    model = report_models.noisy(leaf_width=64, method="scff", tail=rule).model
+    folded = model.fitted_.readings[0].views[0]
+    c, t = folded.core.mean_SE.numpy(), folded.tail.mean_SE.numpy()
+    again = relearn(model.gate_, c, t, model.fitted_.y)
     np.testing.assert_allclose(again.support_update, model.gate_.support_update, rtol=1e-12)
     np.testing.assert_allclose(again.update(c[:9], t[:9]), model.gate_.update(c[:9], t[:9]), rtol=1e-12)
 
@@ -128,17 +133,19 @@ def test_hidden_labels_cannot_flatter_a_leaf():
     """With random labels no leaf of noise is worth anything, although the encoder reads support labels."""
     rng = np.random.default_rng(0)
     y = rng.permutation(np.arange(120) % 2)
-    model = FoldedClassifier(backbone="nano", leaf_width=32, tail="fixed-prototype").fit(rng.normal(size=(120, 100)), y)
-    seen = model._members()[0]
+    model = FoldedClassifier(backbone="nano", leaf_width=32, method="scff", tail="fixed-prototype").fit(
+        rng.normal(size=(120, 100)), y
+    )
+    seen = model.fitted_.readings[0].views[0]
     merged = seen.core.mean_SE.double().numpy() + model.gate_.support_update
-    assert prototype_nll(merged, model._codes) < 0.6, "the labels show in the support's own messages"
-    measured = leave_leaves_out(model, model.plan_)
+    assert prototype_nll(merged, model.fitted_.y) < 0.6, "the labels show in the support's own messages"
+    measured = leave_leaves_out(Subject.of(model.fitted_))
     assert measured.tail_gain < 0.05
     assert np.abs(measured.effects).max() < 0.05
 
 
 def test_a_tail_that_is_kept_out_has_exactly_no_effect():
-    frame = report_models.digits().model.column_evidence()
+    frame = report_models.digits(method="scff").model.column_evidence()
     tail = frame[frame["stratum"] == "tail"]
     assert len(tail) > 0
     assert (tail[EFFECT] == 0).all()
@@ -147,9 +154,9 @@ def test_a_tail_that_is_kept_out_has_exactly_no_effect():
 
 
 def test_the_only_core_leaf_is_compared_with_knowing_nothing():
-    model = report_models.noisy(tail="off").model
+    model = report_models.noisy(method="scff", tail="off").model
     assert len(model.plan_.core_leaves) == 1
-    y = model._codes
+    y = model.fitted_.y
     a, b = halves(y)
     losses = [
         nll_by_hand(seen_as_new(model, model.plan_.core_leaves, *pair)[1][0], y[pair[1]]) for pair in ((a, b), (b, a))
@@ -166,7 +173,7 @@ def test_methods_that_do_not_average_leaves_claim_no_effect(method):
     assert frame[EFFECT].isna().all()
     assert frame["used"].all()
     assert set(frame["stratum"]) == ({"native"} if method == "native" else {"core", "tail"})
-    plan = compile_plan(model._support, model._codes)
+    plan = compile_plan(model.fitted_.support, model.fitted_.y)
     np.testing.assert_array_equal(frame.sort_values("position")["F"], plan.f)
 
 
@@ -177,7 +184,7 @@ def test_raw_core_has_one_leaf():
 
 
 def test_the_same_after_a_round_trip_through_a_file():
-    model = report_models.noisy(leaf_width=64, tail="raw-residual").model
+    model = report_models.noisy(leaf_width=64, method="scff", tail="raw-residual").model
     again = pickle.loads(pickle.dumps(model))
     before, after = model.column_evidence(), again.column_evidence()
     np.testing.assert_allclose(after[EFFECT], before[EFFECT], atol=1e-6)
@@ -197,9 +204,9 @@ def test_classes_of_few_rows_are_left_out_and_none_left_is_nan():
     rng = np.random.default_rng(0)
     y = np.r_[np.arange(40) % 2, 2, 2]
     X = rng.normal(size=(42, 60)) + (np.arange(60) < 9) * y[:, None]
-    model = FoldedClassifier(backbone="nano", leaf_width=16).fit(X, y)
+    model = FoldedClassifier(backbone="nano", method="scff", leaf_width=16).fit(X, y)
     assert np.isfinite(model.column_evidence()[EFFECT]).all()
-    rare = FoldedClassifier(backbone="nano", leaf_width=16).fit(X[37:], y[37:])
+    rare = FoldedClassifier(backbone="nano", method="scff", leaf_width=16).fit(X[37:], y[37:])
     assert rare.column_evidence()[EFFECT].isna().all()
 
 
@@ -209,14 +216,14 @@ def test_a_column_that_is_constant_on_one_half_is_no_trouble():
     X = rng.normal(size=(40, 40)) + (np.arange(40) < 9) * y[:, None]
     X[:, 30:] = 0.0
     X[halves(y)[0], 30:] = rng.normal(size=(20, 10))
-    model = FoldedClassifier(backbone="nano", leaf_width=4, tail="raw-residual").fit(X, y)
+    model = FoldedClassifier(backbone="nano", method="scff", leaf_width=4, tail="raw-residual").fit(X, y)
     assert np.isfinite(model.column_evidence()[EFFECT]).all()
 
 
 def test_one_leaf_that_holds_everything_is_still_measured():
     rng = np.random.default_rng(0)
     y = np.arange(40) % 2
-    model = FoldedClassifier(backbone="nano", fdr=0.99).fit(rng.normal(size=(40, 4)) + 2 * y[:, None], y)
+    model = FoldedClassifier(backbone="nano", method="scff", fdr=0.99).fit(rng.normal(size=(40, 4)) + 2 * y[:, None], y)
     assert model.gate_ is None
     assert len(model.plan_.leaves) == 1
     assert np.isfinite(model.column_evidence()[EFFECT]).all()

@@ -12,7 +12,7 @@ import pytest
 import report_models
 from scff import compile_plan
 from scff.errors import MissingDependency
-from scff.gate import decide as tail
+from scff.gate.decide import decide
 from scff.report.checks import checks, verdict
 
 mpl.use("Agg")
@@ -22,7 +22,7 @@ def make_gate(helpful=True):
     rng = np.random.default_rng(0)
     y = np.arange(80) % 2
     signal = 3 * y[:, None] if helpful else 0
-    return tail.gate(rng.normal(size=(80, 4)), rng.normal(size=(80, 4)) + signal, y, n_tail_leaves=3)
+    return decide(rng.normal(size=(80, 4)), rng.normal(size=(80, 4)) + signal, y, n_tail_leaves=3)
 
 
 class Balanced(HTMLParser):
@@ -68,7 +68,7 @@ def test_gate_plot_has_one_bar_per_check():
 
 
 def test_gate_without_candidates_plots_its_reason():
-    gate = report_models.digits().model.gate_
+    gate = report_models.digits(method="scff").model.gate_
     display = gate.plot()
     assert display.bars_ == []
     assert display.ax_.texts[0].get_text() == gate.reason
@@ -113,7 +113,7 @@ def test_gate_html_and_verdicts(helpful):
 def test_a_single_tail_leaf_asks_for_fisher_alone():
     rng = np.random.default_rng(0)
     y = np.arange(80) % 2
-    gate = tail.gate(rng.normal(size=(80, 4)), rng.normal(size=(80, 4)) + 3 * y[:, None], y, n_tail_leaves=1)
+    gate = decide(rng.normal(size=(80, 4)), rng.normal(size=(80, 4)) + 3 * y[:, None], y, n_tail_leaves=1)
     asked = {row.name for row in checks(gate.candidates[0], gate) if row.counts}
     assert asked == {"Fisher separation"}
 

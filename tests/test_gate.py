@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from scff.errors import DataError
-from scff.gate.class_evidence import alternate_halves
-from scff.gate.decide import FisherForm, Prototypes, decide
+from scff.gate.class_evidence import Prototypes, alternate_halves
+from scff.gate.decide import FisherForm, decide
 from scff.gate.record import TAIL_RULES, TailRule
 
 

@@ -3,6 +3,8 @@ from __future__ import annotations
 import copy
 import json
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,21 +12,24 @@ import pytest
 from sklearn.metrics import accuracy_score, confusion_matrix, log_loss, roc_auc_score
 
 import report_models
-from scff import FoldedClassifier
+import scff
+from scff import FoldedClassifier, TailGate
 from scff.errors import DataError
 from scff.fold.tokens import FoldedTokens
-from scff.gate.decide import TailGate
 from scff.report import Report, make_report, write_report
 from scff.report.columns import EFFECT
 from scff.report.leaf_out import leave_leaves_out
 from scff.report.quality import assess
+from scff.report.subject import Subject
 from scff.report.svg import significant
-from scff.report.tail_section import tail
+from scff.report.tail_section import decision, tail
+from scff.trials.reading import Reading
 from test_display import assert_balanced
 
 QUESTIONS = [
     "How good is it?",
-    "What was used?",
+    "What was read?",
+    "Which columns tell?",
     "How were the columns folded?",
     "Was the Tail let in",
     "What did it cost?",
@@ -39,18 +44,24 @@ def value(html, key):
     return re.search(rf"""data-value=["']{key}["']>([^<]*)<""", html)[1]
 
 
+def subject_of(model):
+    return Subject.of(model.fitted_)
+
+
 def madeline(data_dir):
     table = pd.read_parquet(data_dir / "madeline.parquet").sample(500, random_state=0)
     target = table.columns[-1]
     X, y = table.drop(columns=target), table[target].to_numpy()
     model = FoldedClassifier(backbone="nano").fit(X.iloc[:250], y[:250])
-    return report_models.Fitted(model, X.iloc[250:], y[250:])
+    return report_models.Example(model, X.iloc[250:], y[250:])
 
 
-@pytest.fixture(params=["breast cancer, 495 columns", "madeline", "digits, 10 classes"])
+@pytest.fixture(params=["breast cancer, 495 columns", "breast cancer, the paper", "madeline", "digits, 10 classes"])
 def fitted(request):
     if request.param == "madeline":
         return madeline(request.getfixturevalue("data_dir"))
+    if request.param.endswith("paper"):
+        return report_models.breast_cancer(method="scff")
     return report_models.breast_cancer() if request.param.startswith("breast") else report_models.digits()
 
 
@@ -59,13 +70,15 @@ def test_the_page_answers_every_question_in_order(fitted):
     report = model.report(fitted.X_test, fitted.y_test)
     html = report.html
     assert_balanced(html)
-    places = [html.index(f'-h">{question}') for question in QUESTIONS]
+    asked = [question for question in QUESTIONS if question != "What was read?" or model.method == "auto"]
+    places = [html.index(f'-h">{question}') for question in asked]
     assert places == sorted(places)
+    assert html.count("<section") == html.count('<a href="#') == len(asked)
     # How good: the scores are scikit-learn's.
     proba = model.predict_proba(fitted.X_test)
     predicted = model.classes_[proba.argmax(axis=1)]
-    assert value(html, "accuracy") == f"{accuracy_score(fitted.y_test, predicted):.4f}"
-    assert value(html, "log_loss") == f"{log_loss(fitted.y_test, proba, labels=model.classes_):.4f}"
+    assert value(html, "accuracy") == f"{accuracy_score(fitted.y_test, predicted):.1%}"
+    assert value(html, "log_loss") == f"{log_loss(fitted.y_test, proba, labels=model.classes_):.3f}"
     np.testing.assert_array_equal(
         report.quality.confusion, confusion_matrix(fitted.y_test, predicted, labels=model.classes_)
     )
@@ -73,9 +86,9 @@ def test_the_page_answers_every_question_in_order(fitted):
     assert 'data-figure="confusion"' in html
     binary = len(model.classes_) == 2
     assert ('data-figure="roc"' in html) == binary
-    if binary:
-        assert value(html, "auc") == f"{roc_auc_score(fitted.y_test == model.classes_[1], proba[:, 1]):.4f}"
-    # What was used: every column with F, q and leaf.
+    auc = roc_auc_score(fitted.y_test, proba[:, 1] if binary else proba, multi_class="ovr")
+    assert value(html, "auc") == f"{auc:.3f}"
+    # Which columns: every column with F, q and leaf.
     data, evidence = payload(html), model.column_evidence()
     assert data["name"] == list(evidence.index)
     np.testing.assert_allclose(data["F"], evidence["F"], rtol=1e-6)
@@ -85,10 +98,16 @@ def test_the_page_answers_every_question_in_order(fitted):
         [data["effect"][k] for k in data["leaf"] if k >= 0], evidence.loc[evidence["leaf"] >= 0, EFFECT], rtol=1e-6
     )
     # How folded: one block per leaf.
-    assert html.count("<g opacity") == min(len(model.plan_.leaves), 54)
+    subject = subject_of(model)
+    leaves = subject.plan.core_leaves, subject.plan.tail_leaves
+    assert html.count("<g opacity") == sum(min(len(stratum), 54) for stratum in leaves)
     # Tail: every candidate with its six checks, the steps and the reason.
-    assert model.gate_.reason.replace("'", "&#x27;") in html
-    for candidate in model.gate_.candidates:
+    decided = decision(subject)
+    assert decided.reason.replace("'", "&#x27;") in html
+    if model.method == "scff":
+        assert decided.gate is model.gate_
+        assert model.gate_.candidates
+    for candidate in decided.gate.candidates:
         part = html.split(f'data-candidate="{candidate.name}"')[1].split("</table>")[0]
         assert part.count("<tr") == 7
         for pair in (candidate.fisher_a, candidate.fisher_b, candidate.nll_ab, candidate.nll_ba):
@@ -125,8 +144,8 @@ def test_hostile_names_stay_text(tmp_path):
 
 
 def test_the_core_alone_is_scored_beside_a_tail_that_was_let_in():
-    fitted = report_models.noisy(leaf_width=64, tail="raw-residual")
-    core = report_models.noisy(leaf_width=64, tail="off")
+    fitted = report_models.noisy(leaf_width=64, method="scff", tail="raw-residual")
+    core = report_models.noisy(leaf_width=64, method="scff", tail="off")
     with_tail = assess(fitted.model, fitted.X_test, fitted.y_test)
     alone = assess(core.model, core.X_test, core.y_test)
     assert with_tail.core_log_loss == pytest.approx(alone.log_loss, abs=1e-6)
@@ -134,14 +153,14 @@ def test_the_core_alone_is_scored_beside_a_tail_that_was_let_in():
     assert alone.core_log_loss is None
     html = make_report(fitted.model, test=fitted.X_test, target=fitted.y_test).html
     assert value(html, "core-log-loss") == f"{alone.log_loss:.4f}"
-    gain = leave_leaves_out(fitted.model, fitted.model.plan_).tail_gain
+    gain = leave_leaves_out(subject_of(fitted.model)).tail_gain
     assert value(html, "hidden-change") == f"{-gain:+.4f}"
 
 
-@pytest.mark.parametrize(("gain", "said"), [(0.2, "agrees"), (-0.2, "disagrees"), (0.001, "sees no difference")])
-def test_a_second_look_says_no_more_than_it_saw(gain, said):
-    gate = report_models.noisy(leaf_width=64, tail="raw-residual").model.gate_
-    assert f"A second look {said}." in tail(gate, "scff", None, gain)
+@pytest.mark.parametrize(("gain", "words"), [(0.2, "agree"), (-0.2, "disagree"), (0.001, "see no difference")])
+def test_hidden_labels_say_no_more_than_they_saw(gain, words):
+    model = report_models.noisy(leaf_width=64, method="scff", tail="raw-residual").model
+    assert f"Hidden labels {words}." in tail(subject_of(model), None, gain)
 
 
 @pytest.mark.parametrize("method", ["native", "raw-core", "bounded-core", "mass-huber"])
@@ -173,13 +192,13 @@ def test_columns_the_model_does_not_know_are_left_aside():
 def test_calibration_bins_hold_every_row_and_their_means():
     fitted = report_models.breast_cancer()
     quality = assess(fitted.model, fitted.X_test, fitted.y_test)
-    said = fitted.model.predict_proba(fitted.X_test)[:, 1]
-    happened = fitted.y_test == fitted.model.classes_[1]
+    given = fitted.model.predict_proba(fitted.X_test)[:, 1]
+    came_true = fitted.y_test == fitted.model.classes_[1]
     rows = np.array([b.rows for b in quality.calibration])
-    assert rows.sum() == len(said)
+    assert rows.sum() == len(given)
     assert np.ptp(rows) <= 1
-    assert rows @ [b.said for b in quality.calibration] == pytest.approx(said.sum())
-    assert rows @ [b.happened for b in quality.calibration] == pytest.approx(happened.sum())
+    assert rows @ [b.given for b in quality.calibration] == pytest.approx(given.sum())
+    assert rows @ [b.observed for b in quality.calibration] == pytest.approx(came_true.sum())
     assert quality.calibrated_class == fitted.model.classes_[1]
     low, high = quality.accuracy_interval
     assert low < quality.accuracy < high
@@ -218,15 +237,32 @@ def test_report_object_shows_and_saves_itself(tmp_path):
         report.save(tmp_path / "no" / "such" / "folder.html")
 
 
+def test_few_rows_make_few_points():
+    fitted = report_models.breast_cancer()
+    for n, points in ((7, 1), (20, 2), (90, 10)):
+        quality = assess(fitted.model, fitted.X_test[:n], fitted.y_test[:n])
+        assert len(quality.calibration) == points
+        html = fitted.model.report(fitted.X_test[:n], fitted.y_test[:n]).html
+        assert ("too few for more" in html) == (points == 1)
+
+
 def test_a_token_backbone_takes_its_tail_in_without_a_gate():
-    fitted = report_models.noisy(leaf_width=64).model
-    model = copy.copy(fitted)
+    model = copy.copy(report_models.noisy(leaf_width=64, method="scff").model)
     folded = object.__new__(FoldedTokens)  # what a report reads of it, without the package and weights it needs
     folded.gate = TailGate(0.0, None, "a token backbone folds its Tail into slots and has no gate")
-    model._runtime, model.gate_ = (fitted._runtime[0], [folded]), folded.gate
+    fitted = model.fitted_
+    case, (reading,) = fitted.compiled()
+    tokens = Reading(reading.choice, reading.plan, (folded,), reading.table)
+    model.fitted_ = replace(fitted, gates=((folded.gate,),), _compiled=(case, (tokens,)))
     report = model.report()
     assert_balanced(report.html)
     assert "folds the Tail into slots" in report.html
     assert "kept out" not in report.html
     assert report.columns["used"].all()
     assert report.columns[EFFECT].isna().all()
+
+
+def test_nothing_private_of_a_model_is_read():
+    for room in ("report", "serving", "cli", "models"):
+        for path in (Path(scff.__file__).parent / room).glob("*.py"):
+            assert not re.findall(r"\b(?:model|clf|fitted_?|case|subject|reading)\._(?!_)", path.read_text()), path

@@ -21,7 +21,8 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import PolynomialFeatures
 
-from scff import FoldedClassifier, compile_plan, tail
+from scff import FoldedClassifier, compile_plan
+from scff.gate.decide import decide
 
 HERE = Path(__file__).parent
 COLOURS = {"native": "#a3473f", "bounded-core": "#2f6690", "scff": "#3a7d6b"}
@@ -110,8 +111,8 @@ def gate():
     y = np.arange(200) % 2
     core = rng.normal(size=(200, 8)) + 0.5 * y[:, None]
     figure, axes = plt.subplots(1, 2, figsize=(13, 4), layout="constrained")
-    tail.gate(core, rng.normal(size=(200, 8)) + y[:, None], y, n_tail_leaves=3).plot(axes[0])
-    tail.gate(core, rng.normal(size=(200, 8)), y, n_tail_leaves=3).plot(axes[1])
+    decide(core, rng.normal(size=(200, 8)) + y[:, None], y, n_tail_leaves=3).plot(axes[0])
+    decide(core, rng.normal(size=(200, 8)), y, n_tail_leaves=3).plot(axes[1])
     save(figure, "gate")
 
 

@@ -1,4 +1,4 @@
-"""``scff demo``: real tables that ship with scikit-learn, widened by all pairwise products, natively and folded."""
+"""``scff demo``: tables that ship with scikit-learn, widened by all products: native, the paper's method, auto."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from typing import Any
 import numpy as np
 
 from scff.memory.meter import PeakMemory
+from scff.names import MethodOrAuto
 
-__all__ = ["TABLES", "Outcome", "run", "widened"]
+__all__ = ["ARMS", "TABLES", "Outcome", "run", "widened"]
+
+ARMS: tuple[MethodOrAuto, ...] = ("native", "scff", "auto")
+"""What is compared: the backbone alone, the paper's method, and the best this library knows."""
 
 TABLES = {"breast cancer": (284, 285), "digits": (300, 150)}
 """Table name to support and query rows."""
@@ -37,6 +41,8 @@ class Outcome:
         Memory that fit and predict added.
     plan, gate : str
         What was folded and decided.
+    read : str
+        What the answer is read from.
     """
 
     table: str
@@ -49,6 +55,7 @@ class Outcome:
     peak_bytes: int
     plan: str
     gate: str
+    read: str
 
 
 def widened(name: str) -> tuple[Any, Any]:
@@ -75,7 +82,7 @@ def run(backbone: str = "auto", starting: Callable[[str, str], object] = lambda 
     Outcome
     """
     for table in TABLES:
-        for method in ("native", "scff"):
+        for method in ARMS:
             starting(table, method)
             command = [sys.executable, "-m", "scff.cli.demo", table, method, str(backbone)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -89,12 +96,13 @@ def _arm(table: str, method: str, backbone: str) -> Outcome:
     from sklearn.model_selection import train_test_split
 
     from scff import FoldedClassifier
+    from scff.cli.output import read_lines
 
     X, y = widened(table)
     n_support, n_query = TABLES[table]
     X_s, X_q, y_s, y_q = train_test_split(X, y, train_size=n_support, test_size=n_query, stratify=y, random_state=0)
     clf = FoldedClassifier(backbone=backbone, method=method)  # type: ignore[arg-type]
-    clf.fit(X_s[:, :2], y_s)  # load and warm up: weights are the same for both arms
+    clf.fit(X_s[:, :2], y_s)  # load and warm up: weights are the same for all arms
     with PeakMemory() as memory:
         started = time.perf_counter()
         proba = clf.fit(X_s, y_s).predict_proba(X_q)
@@ -110,6 +118,7 @@ def _arm(table: str, method: str, backbone: str) -> Outcome:
         peak_bytes=memory.added,
         plan=repr(clf.plan_),
         gate=repr(clf.gate_),
+        read="; ".join(" ".join(line.split()) for line in read_lines(clf)),
     )
 
 

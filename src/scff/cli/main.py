@@ -23,14 +23,14 @@ from scff.cli.options import (
     Json,
     LeafWidth,
     Method,
-    PlanRouting,
-    PlanRoutingOption,
     Routing,
-    RoutingOption,
     TablePath,
+    Tail,
     Target,
+    TrialsName,
+    trials_named,
 )
-from scff.cli.output import describe, plain, plan_facts, print_json, top_columns
+from scff.cli.output import describe, fit_facts, plain, plan_facts, print_json, read_lines, top_columns
 from scff.errors import DataError, SCFFError
 
 __all__ = ["app", "main"]
@@ -54,11 +54,12 @@ def fit(
     target: Target,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
     backbone: Backbone = "auto",
-    method: Annotated[Method, typer.Option(help="The full method or one of the paper's comparisons.")] = Method.scff,
+    method: Method = "auto",
     leaf_width: LeafWidth = 128,
     fdr: Fdr = 0.05,
-    routing: RoutingOption = Routing.auto,
-    tail: Annotated[str, typer.Option(help="gated, off, or a component control of the paper.")] = "gated",
+    routing: Routing = "anova",
+    tail: Tail = "paper",
+    trials: TrialsName = "auto",
     memory_limit: Annotated[str | None, typer.Option(help="Budget for added memory, such as 2GiB.")] = None,
     n_estimators: Annotated[int, typer.Option(help="The backbone's own ensemble views to fold and average.")] = 1,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, ...")] = "auto",
@@ -66,18 +67,20 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Compile a labelled table into a model file (no weights inside)."""
-    from scff import FoldedClassifier
-    from scff.models.file import save_model
     from scff.tables.files import read_labelled
 
     X, y = read_labelled(table, target)
+    from scff.estimators.classifier import FoldedClassifier  # torch, once the table is known to be one
+    from scff.models.file import save_model
+
     clf = FoldedClassifier(
         backbone=backbone,
-        method=method.value,
+        method=method,
         leaf_width=leaf_width,
         fdr=fdr,
-        routing=routing.value,
+        routing=routing,
         tail=tail,
+        trials=trials_named(trials),
         memory_limit=memory_limit,
         n_estimators=n_estimators,
         device=device,
@@ -86,25 +89,14 @@ def fit(
     )
     clf.fit(X, y)
     save_model(clf, output)
-    facts = {
-        "model": str(output),
-        "rows": X.shape[0],
-        "columns": X.shape[1],
-        "classes": [plain(c) for c in clf.classes_],
-        "backbone": clf.backbone_,
-        "checkpoint_sha256": clf.checkpoint_.sha256,
-        "plan": None if clf.plan_ is None else plan_facts(clf.plan_),
-        "gate": None if clf.gate_ is None else {"accepted": clf.gate_.accepted, "alpha": clf.gate_.alpha},
-        "seconds": clf.seconds_,
-    }
     if as_json:
-        return print_json(facts)
+        return print_json({"model": str(output)} | fit_facts(clf))
     _out.print(f"[bold]{table.name}[/]: {X.shape[0]} rows, {X.shape[1]} columns, {len(clf.classes_)} classes")
     _out.print(f"backbone  {clf.backbone_}")
     if clf.plan_ is not None:
-        _out.print(f"plan      {describe(clf.plan_)}")
-    if clf.gate_ is not None:
-        _out.print(f"Tail      {clf.gate_.reason}")
+        _out.print(f"plan      {describe(clf.plan_)}", soft_wrap=True)
+    for line in read_lines(clf):
+        _out.print(line, soft_wrap=True)
     _out.print(f"written   {output} in {sum(clf.seconds_.values()):.1f} s")
     return None
 
@@ -115,7 +107,7 @@ def predict(
     table: TablePath,
     output: Annotated[Path, typer.Option("--output", "-o", help="CSV, TSV or Parquet file to write.")],
     proba: Annotated[bool, typer.Option(help="Also write one probability column per class.")] = True,
-    engine: Annotated[Engine, typer.Option(help="ray scores the files of a directory on a cluster.")] = Engine.local,
+    engine: Engine = "local",
     as_json: Json = False,
 ) -> None:
     """Predict the rows of a table, or of a directory of Parquet files in the order of their names."""
@@ -128,7 +120,7 @@ def predict(
     clf = load_model(model)
     clf.verbose = _wants_bars(as_json)
     parts = parts_of(table)
-    if engine is Engine.ray:
+    if engine == "ray":
         from scff.serving.ray import score_parts
 
         scored = list(score_parts(clf, parts, proba))
@@ -148,7 +140,7 @@ def plan(
     target: Target,
     leaf_width: LeafWidth = 128,
     fdr: Fdr = 0.05,
-    routing: PlanRoutingOption = PlanRouting.anova,
+    routing: Routing = "anova",
     top: Annotated[int, typer.Option(help="How many of the strongest columns to show.")] = 10,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write the whole plan as JSON.")] = None,
     as_json: Json = False,
@@ -159,7 +151,7 @@ def plan(
     from scff.tables.files import read_labelled
 
     X, y = read_labelled(table, target)
-    compiled = compile_plan(X, y, leaf_width=leaf_width, fdr=fdr, routing=routing.value)
+    compiled = compile_plan(X, y, leaf_width=leaf_width, fdr=fdr, routing=routing)
     if output is not None:
         write_atomically(output, lambda path: path.write_text(compiled.to_json()))
     if as_json:
@@ -175,7 +167,7 @@ def plan(
 
 @app.command()
 def demo(backbone: Backbone = "nano", as_json: Json = False) -> None:
-    """Compare native and folded inference on two real tables widened by all pairwise products."""
+    """Compare native inference, the paper's method and auto on two real tables widened by all pairwise products."""
     from scff.cli import demo as demo_
     from scff.memory.budget import format_bytes
 
@@ -205,8 +197,8 @@ def demo(backbone: Backbone = "nano", as_json: Json = False) -> None:
         )
     _out.print(grid)
     for o in outcomes:
-        if o.method == "scff":
-            _out.print(f"{o.table}: {o.plan}; {o.gate}")
+        if o.method != "native":
+            _out.print(f"{o.table}, {o.method}: {o.read}", soft_wrap=True)
     return None
 
 

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 
 from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone
-from scff.errors import BackboneError, DataError
-from scff.estimators.base import FoldedEstimator, one_column
+from scff.errors import BackboneError
+from scff.estimators.base import FoldedEstimator
 from scff.estimators.fitted import Fitted
+from scff.estimators.parameters import CLASSIFIER, check_parameters, class_labels, one_column
 from scff.fold.caches import CacheMode
-from scff.fold.methods import ENGINES, METHODS, EngineName, Method, refuse_row_folding
+from scff.fold.methods import refuse_row_folding
 from scff.gate.record import TailGate, TailRule, tail_rule
 from scff.memory.device import resolve_device
 from scff.memory.meter import PeakMemory
-from scff.tables.table import Table, encode_target
-from scff.trials.agenda import Trials, agenda, chosen
-from scff.trials.case import Case, Settings
+from scff.names import EngineName, MethodOrAuto, RankRouting, Trials
+from scff.trials.agenda import agenda, chosen
+from scff.trials.case import Case
 from scff.trials.presentations import Paper
 from scff.trials.reading import Choice, read
 from scff.trials.trial import Verdict, trial
@@ -123,10 +123,12 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     FoldPlan(30 columns: Core 25 in 1 leaf, Tail 5 in 1 leaf)
     """
 
+    _parameter_constraints = CLASSIFIER
+
     def __init__(
         self,
         backbone: str | Path = "auto",
-        method: Method | Literal["auto"] = "auto",
+        method: MethodOrAuto = "auto",
         leaf_width: int = 128,
         fdr: float = 0.05,
         tail: str | TailRule = "paper",
@@ -137,7 +139,7 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         random_state: int = 0,
         verbose: int = 0,
         *,
-        routing: Literal["anova", "random"] = "anova",
+        routing: RankRouting = "anova",
         trials: Trials = "auto",
         leaf_batch: int | Literal["auto"] = "auto",
         query_chunk: int | Literal["auto"] = "auto",
@@ -177,9 +179,10 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         -------
         FoldedClassifier
         """
-        settings = self._check_parameters()
+        check_parameters(self)
+        settings = replace(self._settings(), rule=tail_rule(self.tail), routing=self.routing, engine=self.engine)
         support, heads = self._read_support(X)
-        codes, classes = _encode_labels(y, support)
+        codes, classes = class_labels(y, support)
         if groups is not None:
             groups = one_column(groups, support, "group")
         started = time.perf_counter()
@@ -200,7 +203,7 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         with PeakMemory(device) as compiling:
             if self.method == "auto":
                 episode, alternatives = agenda(case, self.trials, groups)
-                verdicts = (trial(episode, alternatives),)
+                verdicts = (trial(episode, alternatives) if len(alternatives) > 1 else Verdict(),)
                 choices = chosen(verdicts[0], alternatives)
             planned = time.perf_counter()
             readings = []
@@ -302,33 +305,3 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         from scff.report import make_report
 
         return make_report(self, test=X_test, target=y_test, title=title)
-
-    def _check_parameters(self) -> Settings:
-        if self.method not in ("auto", *METHODS):
-            raise DataError(f"method must be one of auto, {', '.join(METHODS)}, not {self.method!r}.")
-        if self.cache not in (True, False, "disk"):
-            raise DataError(f'cache must be True, False or "disk", not {self.cache!r}.')
-        if self.engine not in ENGINES:
-            raise DataError(f"engine must be one of {', '.join(ENGINES)}, not {self.engine!r}.")
-        if self.engine == "ray" and self.method not in ("auto", "scff", "bounded-core"):
-            raise DataError(
-                'engine="ray" spreads the leaves of a row backbone over a cluster; use it with method="auto", "scff" '
-                'or "bounded-core", or leave engine at "local".'
-            )
-        if self.routing not in ("anova", "random"):
-            raise DataError(f"routing must be anova or random, not {self.routing!r}.")
-        if self.trials not in ("auto", "thorough", 0):
-            raise DataError(f'trials must be "auto", "thorough" or 0, not {self.trials!r}.')
-        if self.n_estimators < 1:
-            raise DataError(f"n_estimators must be at least 1, not {self.n_estimators}.")
-        return replace(self._settings(), rule=tail_rule(self.tail), routing=self.routing, engine=self.engine)
-
-
-def _encode_labels(y: Any, support: Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """Class codes of the support rows, and the classes; refuses what is no target of a classifier."""
-    y = one_column(y, support, "label")
-    codes, classes = encode_target(y)
-    check_classification_targets(y)
-    if len(classes) < 2:
-        raise DataError(f"The target has one class ({classes[0]!r}); a classifier needs rows of at least two.")
-    return codes, classes

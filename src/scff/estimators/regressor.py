@@ -12,8 +12,9 @@ from sklearn.base import RegressorMixin
 
 from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone
 from scff.errors import DataError
-from scff.estimators.base import FoldedEstimator, one_column
+from scff.estimators.base import FoldedEstimator
 from scff.estimators.fitted import Fitted
+from scff.estimators.parameters import REGRESSOR, check_parameters, one_column
 from scff.fold.caches import CacheMode
 from scff.fold.methods import refuse_row_folding
 from scff.memory.device import resolve_device
@@ -23,8 +24,6 @@ from scff.trials.presentations import Paper
 from scff.trials.reading import Choice, read
 
 __all__ = ["FoldedRegressor"]
-
-_METHODS = ("scff", "native", "raw-core", "bounded-core")
 
 
 class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
@@ -73,6 +72,8 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
         Only where the table had column names.
     """
 
+    _parameter_constraints = REGRESSOR
+
     def __init__(
         self,
         backbone: str | Path = "auto",
@@ -116,8 +117,7 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
         -------
         FoldedRegressor
         """
-        if self.method not in _METHODS:
-            raise DataError(f"method must be one of {', '.join(_METHODS)}, not {self.method!r}.")
+        check_parameters(self)
         support, heads = self._read_support(X)
         target = _numbers(y, support)
         device = resolve_device(self.device)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
 
 import numpy as np
 
@@ -18,14 +17,10 @@ from scff.fold.native import Compiled, Native
 from scff.fold.tokens import FoldedTokens
 from scff.gate.record import TailGate, TailRule
 from scff.memory.device import free_bytes, leaves_that_fit
+from scff.names import ENGINES, METHODS, EngineName, Method
 from scff.plan.plan import FoldPlan
 
 __all__ = ["ENGINES", "METHODS", "EngineName", "Method", "Runtime", "compile_view", "refuse_row_folding"]
-
-Method = Literal["scff", "native", "raw-core", "bounded-core", "mass-huber"]
-METHODS: tuple[Method, ...] = get_args(Method)
-EngineName = Literal["local", "ray"]
-ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 
 
 @dataclass(frozen=True)

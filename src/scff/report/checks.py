@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scff.gate.record import Candidate, TailGate
 
-__all__ = ["Check", "checks", "rehearsal_checks", "verdict"]
+__all__ = ["Check", "checks", "signed", "verdict"]
 
 
 @dataclass(frozen=True)
@@ -77,17 +77,6 @@ def _rows(candidate: Candidate, *, fisher: bool, prototypes: bool) -> Iterator[C
         yield Check("Prototype accuracy", where, *pair, pair[1] - pair[0], prototypes, pair[1] >= pair[0])
 
 
-def rehearsal_checks(gate: TailGate) -> list[Check]:
-    """The rehearsal's checks: the model's own loss on held-back support rows; none where nothing was rehearsed."""
-    if gate.rehearsed is None:
-        return []
-    places = ("A predicts B", "B predicts A")
-    return [
-        Check("Model's log-loss", where, *pair, pair[0] - pair[1], True, pair[1] < pair[0])
-        for where, pair in zip(places, gate.rehearsed.nll, strict=False)
-    ]
-
-
 def verdict(candidate: Candidate, gate: TailGate) -> str:
     """One sentence: what the candidate passed by, or what it failed on."""
     needed = [check for check in checks(candidate, gate) if check.counts]
@@ -95,7 +84,7 @@ def verdict(candidate: Candidate, gate: TailGate) -> str:
     if candidate.alpha == 0:
         return "Failed: neither more nor less of it separates the classes better on both halves, so its step is 0."
     if failed:
-        worst = ", ".join(f"{check.name} ({check.where}) by {_signed(check.margin)}" for check in failed)
+        worst = ", ".join(f"{check.name} ({check.where}) by {signed(check.margin)}" for check in failed)
         return f"Failed on {len(failed)} of {len(needed)} checks: {worst}."
     if not needed:
         return "Let in without checks, as its rule says."
@@ -103,9 +92,10 @@ def verdict(candidate: Candidate, gate: TailGate) -> str:
     chosen = "" if gate.accepted in (None, candidate.name) else " The other candidate passed by more and was taken."
     return (
         f"Passed all {len(needed)} checks; the closest was {closest.name} ({closest.where}), "
-        f"by {_signed(closest.margin)} ({closest.relative:.0%}).{chosen}"
+        f"by {signed(closest.margin)} ({closest.relative:.0%}).{chosen}"
     )
 
 
-def _signed(value: float) -> str:
-    return f"{value:+.4g}"
+def signed(value: float) -> str:
+    """A margin for eyes."""
+    return f"{value:+.4g}" if value else "0"

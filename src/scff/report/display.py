@@ -10,7 +10,7 @@ import numpy as np
 from scff.errors import MissingDependency
 from scff.plan.plan import FoldPlan
 from scff.report import svg
-from scff.report.checks import checks, verdict
+from scff.report.checks import checks, signed, verdict
 from scff.report.figures import count_core, evidence_curve, leaf_blocks, ranked_evidence
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def gate_html(gate: TailGate) -> str:
     for candidate in gate.candidates:
         rows = "".join(
             f"<tr><td>{row.name}</td><td>{row.where}</td><td>{svg.significant(row.before)}</td>"
-            f"<td>{svg.significant(row.after)}</td><td>{row.margin:+.4g}</td>"
+            f"<td>{svg.significant(row.after)}</td><td>{signed(row.margin)}</td>"
             f"<td>{('passed' if row.passed else 'failed') if row.counts else 'not asked'}</td></tr>"
             for row in checks(candidate, gate)
         )

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scff.gate.record import TailGate
 from scff.plan.plan import FoldPlan
 from scff.report import svg
+from scff.report.marks import counted, leaf_name
 from scff.report.svg import COLOURS, Scale
 
 __all__ = ["count_core", "evidence_curve", "leaf_blocks", "ranked_evidence"]
@@ -38,10 +39,11 @@ def count_core(plan: FoldPlan) -> str:
     return f"{plan.cut:,}" + (f" and {len(plan.linked):,} linked to them" if len(plan.linked) else "")
 
 
-def evidence_curve(plan: FoldPlan) -> str:
-    """Ranked F statistics on logarithmic axes, with the Core cut."""
+def evidence_curve(plan: FoldPlan, width: int = 920) -> str:
+    """Ranked F statistics on logarithmic axes, with the Core cut; `width` is that of the page it stands in."""
     ranked, top = ranked_evidence(plan)
-    left, right, above, below = 64.0, 900.0, 34.0, 250.0
+    left, right, above, below = 64.0, width - 20.0, 34.0, 250.0
+    narrow = width < 600
     cut = plan.cut
     log = cut < len(ranked) / 5  # a small Core would vanish on a linear axis, a small Tail on a logarithmic one
     x = Scale(1, max(len(ranked), 2), left, right, log=log)
@@ -69,8 +71,12 @@ def evidence_curve(plan: FoldPlan) -> str:
         # Each label on its own side of the cut, unless that side is too narrow for it.
         core_x, core_anchor = (edge - 8, "end") if edge - left > 170 else (edge + 8, "start")
         rest_x, rest_anchor = (edge + 8, "start") if right - edge > 160 else (edge - 8, "end")
-        crowded = core_anchor == rest_anchor
         core_label, tail_label = f"Core: the strongest {count_core(plan)}", f"Tail: the other {len(plan.tail):,}"
+        if narrow:
+            core_x, core_anchor, rest_x, rest_anchor = right, "end", right, "end"
+            core_label = f"Core: {len(plan.core):,}"
+            tail_label = f"Tail: {len(plan.tail):,}"
+        crowded = core_anchor == rest_anchor
         body.append(
             svg.text(core_x, above - 12, core_label, core_anchor, f'fill="{COLOURS["core"]}" font-weight="600"')
         )
@@ -78,63 +84,51 @@ def evidence_curve(plan: FoldPlan) -> str:
         body.append(svg.text(rest_x, level, tail_label, rest_anchor, f'fill="{COLOURS["tail"]}" font-weight="600"'))
     body.append(svg.axis_x(x, below, "columns, strongest first" + (" (logarithmic)" if log else "")))
     title = f"Evidence of {plan.n_columns} columns, strongest first; {len(plan.core)} of them are the Core"
-    return svg.figure("evidence", 920, 300, title, "".join(body))
+    return svg.figure("evidence", width, 300, title, "".join(body))
 
 
 def leaf_blocks(plan: FoldPlan, gate: TailGate | None, effects: Sequence[float] | None = None) -> str:
     """Leaves as blocks, Core in front and Tail behind; the bars inside are the evidence of their columns."""
     _, top = ranked_evidence(plan)
     body: list[str] = []
-    y = 8.0
     for stratum, leaves, offset in (
         ("core", plan.core_leaves, 0),
         ("tail", plan.tail_leaves, len(plan.core_leaves)),
     ):
         if not leaves:
             continue
-        columns = sum(map(len, leaves))
-        many = f"{len(leaves)} leaves" if len(leaves) > 1 else "1 leaf"
-        label = f"{stratum.capitalize()}: {columns:,} columns in {many}"
+        columns = counted(sum(map(len, leaves)), "column")
+        label = f"{stratum.capitalize()}: {columns} in {counted(len(leaves), 'leaf', 'leaves')}"
         faded = False
         if stratum == "tail" and gate is not None:
             faded = gate.accepted is None
-            label += ", kept out" if faded else f", let in with weight {gate.alpha:.3g}"
-        body.append(svg.text(8, y + 13, label, extra=f'fill="{COLOURS[stratum]}" font-weight="600"'))
-        y += 26
-        shown = list(leaves[:_MOST_BLOCKS])
-        for i, leaf in enumerate(shown):
-            column, row = i % 9, i // 9
-            effect = effects[offset + i] if effects is not None else float("nan")
-            body.append(_block(plan, leaf, 8 + 101 * column, y + 62 * row, stratum, offset + i, effect, top, faded))
-        y += 62 * (-(-len(shown) // 9)) + 4
-        if len(leaves) > len(shown):
-            body.append(
-                svg.text(8, y + 12, f"and {len(leaves) - len(shown):,} more leaves like these", extra='class="tick"')
-            )
-            y += 22
-        y += 8
-    title = f"{len(plan.core_leaves)} Core leaves and {len(plan.tail_leaves)} Tail leaves as blocks"
-    return svg.figure("leaves", 920, int(y), title, "".join(body))
+            label += ", kept out" if faded else f", let in with step {gate.alpha:.3g}"
+        shown = leaves[:_MOST_BLOCKS]
+        blocks = "".join(
+            _block(plan, leaf, stratum, offset + i, effects[offset + i] if effects is not None else None, top, faded)
+            for i, leaf in enumerate(shown)
+        )
+        more = len(leaves) - len(shown)
+        rest = f"<div>and {counted(more, 'more leaf', 'more leaves')} like these</div>" if more else ""
+        body.append(
+            f'<div style="color:{COLOURS[stratum]};font-weight:600;font-size:.88em;margin:.7em 0 .3em">{label}</div>'
+            f'<div style="display:flex;flex-wrap:wrap;gap:6px 8px">{blocks}</div>{rest}'
+        )
+    title = f"Core leaves ({len(plan.core_leaves)}) and Tail leaves ({len(plan.tail_leaves)}) as blocks"
+    return f'<div data-figure="leaves" role="img" aria-label="{title}">{"".join(body)}</div>'
 
 
 def _block(
-    plan: FoldPlan,
-    leaf: IntArray,
-    x: float,
-    y: float,
-    stratum: str,
-    number: int,
-    effect: float,
-    top: float,
-    faded: bool,
+    plan: FoldPlan, leaf: IntArray, stratum: str, number: int, effect: float | None, top: float, faded: bool
 ) -> str:
+    x, y = 1.0, 5.0
     colour = COLOURS[stratum]
     strongest = int(leaf[np.argmax(plan.f[leaf])])
     tip = (
-        f"Leaf {number}: {len(leaf)} columns, strongest {plan.name(strongest)} "
+        f"{leaf_name(plan, number)}: {counted(len(leaf), 'column')}, strongest {plan.name(strongest)} "
         f"(F = {svg.significant(float(plan.f[strongest]))})"
     )
-    if np.isfinite(effect):
+    if effect is not None and np.isfinite(effect):
         tip += f"; prototype NLL changes by {effect:+.4g} without it"
     height = Scale(_FLOOR, max(top, 1.0), 0, 30, log=True)
     groups = np.array_split(plan.f[leaf], min(_BARS, len(leaf)))
@@ -146,12 +140,14 @@ def _block(
     )
     dash = ' stroke-dasharray="3 3"' if faded else ""
     card = ""
-    if stratum == "tail":  # a second card shows behind: the Tail stands behind the Core
+    if stratum == "tail" and not faded:  # a second card shows behind: the Tail stands behind the Core
         card = svg.rect(x + 3.5, y - 3.5, 91, 42, "none", f'rx="5" stroke="{colour}" opacity=".35"')
     return (
+        '<svg viewBox="0 0 97 62" width="97" height="62" fill="currentColor" font-family="inherit" '
+        'xmlns="http://www.w3.org/2000/svg">'
         f'<g opacity="{0.6 if faded else 1}"><title>{escape(tip)}</title>{card}'
         + svg.rect(x, y, 91, 42, colour, f'rx="5" fill-opacity=".13" stroke="{colour}"{dash}')
         + f'<path d="{bars}" fill="{colour}"/>'
-        + svg.text(x + 45.5, y + 54, f"{number} · {len(leaf)} cols", "middle", 'font-size="11" class="tick"')
-        + "</g>"
+        + svg.text(x + 45.5, y + 54, f"{leaf_name(plan, number)} · {len(leaf):,}", "middle", 'font-size="11"')
+        + "</g></svg>"
     )

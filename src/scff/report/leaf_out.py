@@ -1,7 +1,7 @@
-"""What a leaf is worth: class evidence in the support representation with its message and without it.
+"""What a leaf is worth: class evidence in the row representation with its message and without it.
 
-Support messages may know their own labels (`scff.trials.trial`). So each half of the support is looked at as if it were
-new: the other half is the encoder's support, and these rows come in as queries, without labels. On their merged
+Support messages may know their own labels (`scff.trials.trial`). So each half of the support comes in as if it were
+new: the other half is the encoder's support, and these rows are its queries, without labels. On their merged
 messages a nearest-prototype classifier is scored, each row against its own class without itself.
 """
 
@@ -16,16 +16,17 @@ import numpy.typing as npt
 import torch
 
 from scff.backbones.base import LeafCache, RowView
-from scff.fold.algorithm import Folded, Native
+from scff.fold.algorithm import Folded
 from scff.fold.caches import CacheStore
+from scff.fold.native import Native
 from scff.gate.class_evidence import alternate_halves, as_float, class_means, square_distances
 from scff.gate.decide import relearn
 from scff.gate.record import TailGate
-from scff.plan.plan import FoldPlan
-from scff.trials.trial import Rehearsal
+from scff.report.subject import Subject
 
 if TYPE_CHECKING:
-    from scff.estimators.classifier import FoldedClassifier
+    from scff.plan.plan import FoldPlan
+    from scff.trials.case import Case
 
 __all__ = ["LeafOut", "leave_leaves_out", "prototype_nll"]
 
@@ -53,39 +54,43 @@ class LeafOut:
     tail_gain: float | None = None
 
 
-def leave_leaves_out(model: FoldedClassifier, plan: FoldPlan) -> LeafOut:
-    """Leave every leaf of a plan out in turn, and the whole Tail."""
+def leave_leaves_out(subject: Subject) -> LeafOut:
+    """Leave every leaf of a subject's plan out in turn, and the whole Tail."""
+    plan, compiled = subject.plan, subject.first_view
     effects = np.full(len(plan.leaves), np.nan)
-    member = model._members()[0]
-    if model.plan_ is None or not isinstance(member, Folded | Native) or not isinstance(member.view, RowView):
+    if not isinstance(compiled, Folded | Native) or not isinstance(compiled.view, RowView):
         return LeafOut(effects)
-    keep = np.flatnonzero(np.bincount(model._codes)[model._codes] >= _FEWEST)
-    classes, codes = np.unique(model._codes[keep], return_inverse=True)
+    case = subject.fitted.compiled()[0]
+    keep = np.flatnonzero(np.bincount(case.y)[case.y] >= _FEWEST)
+    classes, codes = np.unique(case.y[keep], return_inverse=True)
     if len(classes) < 2:
         return LeafOut(effects)
-    gate = member.gate
+    gate = compiled.gate
     n_core = len(plan.core_leaves)
     tail_in = gate is not None and gate.accepted is not None
     tail_leaves = plan.tail_leaves if tail_in else ()
     halves = alternate_halves(codes)
-    rehearsal = Rehearsal(
-        model._runtime[0],
-        model._support,
-        model._codes,
-        model.n_estimators,
-        model.random_state,
-        limit=model._byte_limit(),
-    )
     changes, gains = [], []
     for fitted, new in (halves, halves[::-1]):
-        view, rows = rehearsal.look(keep[fitted], keep[new], max(map(len, plan.leaves)))
-        half = _Half(view, view.prepare(rows), codes[fitted], codes[new], plan.core_leaves, tail_leaves, gate)
+        view, rows = _as_new(case.part(keep[fitted], keep[new]), plan)
+        half = _Half(view, rows, codes[fitted], codes[new], plan.core_leaves, tail_leaves, gate)
         full = half.nll()
         changes.append([half.nll(without=g) - full for g in range(n_core + len(tail_leaves))])
         gains.append(half.core_nll() - full)
     effects[n_core:] = 0.0
     effects[: n_core + len(tail_leaves)] = np.mean(changes, axis=0)
     return LeafOut(effects, float(np.mean(gains)) if tail_in else None)
+
+
+def _as_new(half: Case, plan: FoldPlan) -> tuple[RowView, Any]:
+    """A view of one half, within the user's budget, and the other half as its query rows."""
+    view = half.first_view
+    assert isinstance(view, RowView)
+    assert half.held_back is not None
+    blocks = half.runtime(view, plan, "scff").leaf_bytes
+    if blocks is not None:
+        view.shrink_blocks(blocks)
+    return view, view.prepare(half.held_back)
 
 
 def prototype_nll(z: FloatArray, y: IntArray) -> float:

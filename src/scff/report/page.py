@@ -15,20 +15,30 @@ import pandas as pd
 
 import scff
 from scff.errors import DataError
-from scff.gate.record import TailGate
-from scff.plan.plan import FoldPlan
-from scff.report import sections
-from scff.report.columns import effective_plan, evidence_frame, folds_tokens
+from scff.report import readings, sections
+from scff.report.columns import evidence_frame
 from scff.report.leaf_out import leave_leaves_out
+from scff.report.marks import counted, tile
 from scff.report.quality import Quality, assess, known_columns, split_target
-from scff.report.tail_section import tail
+from scff.report.subject import Subject
+from scff.report.tail_section import decision, tail
 
 if TYPE_CHECKING:
     from scff.estimators.classifier import FoldedClassifier
+    from scff.plan.plan import FoldPlan
 
 __all__ = ["Report", "make_report", "write_report"]
 
 _STRATA = ("core", "tail", "unused", "native")
+_QUESTIONS = {
+    "good": ("How good?", "How good is it?"),
+    "read": ("What was read?", "What was read?"),
+    "used": ("Which columns?", "Which columns tell?"),
+    "folded": ("How folded?", "How were the columns folded?"),
+    "tail": ("Was the Tail let in?", "Was the Tail let in, and why?"),
+    "cost": ("What did it cost?", "What did it cost?"),
+}
+"""Every section by its id: the words of its link, and its heading."""
 
 
 @dataclass(frozen=True)
@@ -105,73 +115,86 @@ def make_report(model: FoldedClassifier, *, test: Any = None, target: Any = None
         quality = assess(model, known_columns(model, X), y)
     elif target is not None:
         raise DataError("There are labels but no test table; pass both, or neither.")
-    plan = effective_plan(model)
-    measured = leave_leaves_out(model, plan)
-    evidence = evidence_frame(model, plan, measured)
-    tokens = folds_tokens(model)
-    gate = None if tokens else model.gate_
-    native = model.plan_ is None
+    subject = Subject.of(model.fitted_)
+    plan, fitted = subject.plan, subject.fitted
+    measured = leave_leaves_out(subject)
+    evidence = evidence_frame(subject, measured)
     effects = measured.effects.tolist()
     classes = [str(name) for name in model.classes_]
-    seconds = dict(model.seconds_)
-    peaks = dict(getattr(model, "peak_bytes_", {}))
+    seconds, peaks = dict(fitted.seconds), dict(fitted.peak_bytes)
     if quality is not None:
         seconds["predict"], peaks["predict"] = quality.seconds, quality.peak_bytes
-    title = title or f"{model.backbone_} on {plan.n_columns:,} columns"
+    title = title or f"{model.backbone_} on {counted(plan.n_columns, 'column')}"
     ranked = evidence["position"].tolist()
+    answers = {
+        "good": sections.good(quality, classes),
+        "read": readings.read(fitted),
+        "used": sections.used(subject, ranked),
+        "folded": sections.folded(subject, effects),
+        "tail": tail(subject, quality, measured.tail_gain),
+        "cost": sections.cost(
+            seconds, peaks, fitted.verdicts, quality.n_rows if quality else None, _native_bytes(subject, quality)
+        ),
+    }
     assets = files("scff.report") / "assets"
     html = Template((assets / "page.html").read_text(encoding="utf-8")).substitute(
         title=escape(title),
         css=(assets / "page.css").read_text(encoding="utf-8"),
         js=(assets / "page.js").read_text(encoding="utf-8"),
-        facts=_facts(model, plan, classes),
-        summary=_summary(plan, gate, quality, ranked, native),
-        tiles=_tiles(plan, gate, quality, model),
-        good=sections.good(quality, classes),
-        used=sections.used(plan, ranked, native),
-        folded=sections.folded(plan, gate, effects, native, model.links_),
-        tail=tail(gate, "tokens" if tokens else model.method, quality, measured.tail_gain),
-        cost=sections.cost(seconds, peaks, quality.n_rows if quality else None, _native_bytes(model, quality)),
-        footer=_footer(model, plan),
-        columns=_payload(evidence, effects),
+        facts=_facts(subject, classes),
+        summary=_summary(subject, quality, ranked),
+        tiles=_tiles(subject, quality),
+        links="".join(f'<a href="#{key}">{_QUESTIONS[key][0]}</a>' for key in answers if answers[key]),
+        sections="".join(_section(key, answer) for key, answer in answers.items() if answer),
+        footer=_footer(subject),
+        columns=_payload(evidence, effects, len(plan.core_leaves)),
     )
     return Report(html, quality, evidence)
 
 
-def _native_bytes(model: FoldedClassifier, quality: Quality | None) -> int | None:
+def _section(key: str, answer: str) -> str:
+    heading = f'<h2 id="{key}-h">{_QUESTIONS[key][1]}</h2>'
+    return f'<section id="{key}" aria-labelledby="{key}-h">{heading}{answer}</section>'
+
+
+def _native_bytes(subject: Subject, quality: Quality | None) -> int | None:
     """What native inference on the same rows would add, by the backbone's own memory model; None where it ran."""
-    view = getattr(model._members()[0], "view", None)
-    if model.plan_ is None or view is None:
+    if subject.native:
         return None
+    view = subject.fitted.compiled()[0].first_view
     return int(view.native_bytes(len(view.columns), quality.n_rows if quality else 1))
 
 
-def _facts(model: FoldedClassifier, plan: FoldPlan, classes: list[str]) -> str:
-    views = f"{model.n_estimators} views" if model.n_estimators > 1 else ""
+def _facts(subject: Subject, classes: list[str]) -> str:
+    fitted, plan = subject.fitted, subject.plan
+    views = fitted.settings.n_views
     names = ", ".join(classes[:6]) + (", …" if len(classes) > 6 else "")
     parts = [
-        f"backbone {model.backbone_}",
-        f"method {model.method}",
-        f"{plan.n_rows:,} labelled rows",
-        f"{plan.n_columns:,} columns",
+        f"backbone {fitted.checkpoint.backbone}",
+        f"method {subject.method}",
+        counted(plan.n_rows, "labelled row"),
+        counted(plan.n_columns, "column"),
         f"{len(classes)} classes ({names})",
-        views,
+        f"{views} views" if views > 1 else "",
     ]
     return "".join(f"<span>{escape(part)}</span>" for part in parts if part)
 
 
-def _summary(plan: FoldPlan, gate: TailGate | None, quality: Quality | None, ranked: list[int], native: bool) -> str:
+def _summary(subject: Subject, quality: Quality | None, ranked: list[int]) -> str:
     """What a person who reads one paragraph should know."""
+    plan = subject.plan
     strongest = [f"<b>{escape(plan.name(j))}</b>" for j in ranked[:3] if plan.f[j] > 0]
     sentences = []
     if quality is not None:
-        sentences.append(f"The model is right on <b>{quality.accuracy:.1%}</b> of {quality.n_rows:,} test rows.")
-    if native:
+        rows = counted(quality.n_rows, "test row")
+        sentences.append(f"The model is right on <b>{quality.accuracy:.1%}</b> of {rows}.")
+    if subject.native:
         sentences.append(f"It read all {plan.n_columns:,} columns at once.")
     elif plan.discoveries:
+        carry = "column carries" if plan.cut == 1 else "columns carry"
         sentences.append(
-            f'Of {plan.n_columns:,} columns, <b class="core">{plan.cut:,} carry a clear signal</b> on their own '
-            f"and form the Core{_with_linked(plan)}."
+            f'Of {plan.n_columns:,} columns, <b class="core">{plan.cut:,} {carry} a clear signal</b> alone: '
+            f"the Core{_with_linked(plan)}."
         )
     else:
         sentences.append(
@@ -180,59 +203,65 @@ def _summary(plan: FoldPlan, gate: TailGate | None, quality: Quality | None, ran
         )
     if strongest and plan.discoveries:
         sentences.append(f"The strongest {'are' if len(strongest) > 1 else 'is'} {', '.join(strongest)}.")
-    if len(plan.tail) and gate is not None:
-        if gate.accepted is not None:
-            sentences.append(
-                f'The other <b class="tail">{len(plan.tail):,} helped</b> on both halves of the labelled rows, and '
-                f"were let "
-                f"in with weight {gate.alpha:.2f}."
-            )
-            if quality is not None and quality.core_log_loss is not None:
-                word = "better" if quality.log_loss < quality.core_log_loss else "worse"
-                sentences.append(f"On the test rows this made the model <b>{word}</b> than the Core alone.")
-        elif gate.candidates or gate.rehearsed is not None:
-            sentences.append(
-                f'The other <b class="tail">{len(plan.tail):,} did not help</b> reliably on both halves of the '
-                f"labelled "
-                "rows, and were kept out."
-            )
-        else:
-            sentences.append(f'The other <b class="tail">{len(plan.tail):,} were not used</b>: {escape(gate.reason)}.')
-    return " ".join(sentences)
+    sentences.append(_tail_in_short(subject, quality))
+    sentences.append(readings.answer(subject.fitted) if subject.fitted.verdicts else "")
+    return " ".join(filter(None, sentences))
+
+
+def _tail_in_short(subject: Subject, quality: Quality | None) -> str:
+    decided, others = decision(subject), f"{len(subject.plan.tail):,}"
+    if decided is None or not len(subject.plan.tail):
+        return ""
+    if not decided.let_in:
+        return f'The other <b class="tail">{others} are not folded into it</b>: {escape(decided.reason)}.'
+    helped = (
+        f'The other <b class="tail">{others} helped</b> on both halves of the labelled rows, and were let in with step '
+        f"{decided.gate.alpha:.2f}."
+    )
+    if quality is None or quality.core_log_loss is None:
+        return helped
+    word = "better" if quality.log_loss < quality.core_log_loss else "worse"
+    return f"{helped} On the test rows this made the model <b>{word}</b> than without them."
 
 
 def _with_linked(plan: FoldPlan) -> str:
     return f", with {len(plan.linked):,} more that move with them" if len(plan.linked) else ""
 
 
-def _tiles(plan: FoldPlan, gate: TailGate | None, quality: Quality | None, model: FoldedClassifier) -> str:
+def _tiles(subject: Subject, quality: Quality | None) -> str:
+    plan, fitted = subject.plan, subject.fitted
     tiles = []
     if quality is not None:
-        baseline = f"always the most frequent class: {quality.prior_accuracy:.3f}"
-        tiles.append(
-            sections.tile("Accuracy on the test table", f"{quality.accuracy:.4f}", baseline, "headline-accuracy")
-        )
-    if model.plan_ is not None:
-        share = f"{len(plan.core_leaves)} leaf" if len(plan.core_leaves) == 1 else f"{len(plan.core_leaves)} leaves"
-        tiles.append(sections.tile("Core columns", f"{len(plan.core):,}", f"of {plan.n_columns:,}, in {share}", "core"))
-    if gate is not None and len(plan.tail):
-        said = ("let in", f"with weight α = {gate.alpha:.3f}") if gate.accepted else ("kept out", escape(gate.reason))
-        tiles.append(sections.tile(f"Tail of {len(plan.tail):,} columns", *said, "tail"))
-    tiles.append(
-        sections.tile("Time to fit", f"{sum(model.seconds_.values()):.1f} s", "loading, planning, compiling", "fit")
-    )
+        baseline = f"always the most frequent class: {quality.prior_accuracy:.1%}"
+        tiles.append(tile("Accuracy on the test table", f"{quality.accuracy:.1%}", baseline, "headline-accuracy"))
+    if not subject.native:
+        note = f"of {plan.n_columns:,}"
+        if plan.core_leaves:
+            note += f", in {counted(len(plan.core_leaves), 'leaf', 'leaves')}"
+        if len(plan.linked):
+            note += f"; {len(plan.linked):,} of them linked to the others"
+        tiles.append(tile("Core columns", f"{len(plan.core):,}", note, "core"))
+    decided = decision(subject)
+    if decided is not None and len(plan.tail):
+        outcome = ("let in", f"with step α = {decided.gate.alpha:.3f}")
+        if not decided.let_in:
+            outcome = ("kept out", escape(decided.reason))
+        tiles.append(tile(f"Tail of {counted(len(plan.tail), 'column')}", *outcome, "tail"))
+    if len(fitted.choices) > 1:
+        tiles.append(tile("Readings mixed", f"{len(fitted.choices)}", "chosen by held-back rows", "readings"))
+    tiles.append(tile("Time to fit", f"{sum(fitted.seconds.values()):.1f} s", "loading, planning, compiling", "fit"))
     return "".join(tiles)
 
 
-def _footer(model: FoldedClassifier, plan: FoldPlan) -> str:
-    ref = model.checkpoint_
+def _footer(subject: Subject) -> str:
+    ref, plan = subject.fitted.checkpoint, subject.fitted.plan or subject.plan
     return (
         f"Made by scff {scff.__version__}. Weights {escape(Path(ref.path).name)}, sha256 {ref.sha256[:16]}…. "
         f"Plan {plan.hash[:16]}…. Everything but the quality section was measured on the labelled support alone."
     )
 
 
-def _payload(evidence: pd.DataFrame, effects: list[float]) -> str:
+def _payload(evidence: pd.DataFrame, effects: list[float], n_core_leaves: int) -> str:
     """The columns for the page's table: parallel lists, seven digits, and no `<` that could end the script."""
 
     def numbers(values: Any) -> list[float | None]:
@@ -246,5 +275,6 @@ def _payload(evidence: pd.DataFrame, effects: list[float]) -> str:
         "stratum": [_STRATA.index(name) for name in evidence["stratum"]],
         "leaf": evidence["leaf"].tolist(),
         "effect": numbers(effects),
+        "coreLeaves": n_core_leaves,
     }
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,13 @@ import pandas as pd
 from sklearn import metrics
 
 from scff.errors import DataError
-from scff.fold.algorithm import Folded
+from scff.memory.device import resolve_device
 from scff.memory.meter import PeakMemory
 from scff.report import svg
+from scff.report.marks import counted
 from scff.report.svg import COLOURS, Scale
+from scff.tables.on_disk import open_wide
+from scff.tables.table import as_table
 
 if TYPE_CHECKING:
     from scff.estimators.classifier import FoldedClassifier
@@ -24,14 +28,16 @@ __all__ = ["Bin", "Quality", "assess", "calibration_figure", "known_columns", "r
 
 FloatArray = npt.NDArray[np.float64]
 _BINS = 10
+_FEWEST_IN_BIN = 8
+_AXES = Scale(0, 1, 56, 300), Scale(0, 1, 250, 16)
 
 
 @dataclass(frozen=True)
 class Bin:
-    """Predictions of similar probability: what was said, what happened, and how many rows."""
+    """Predictions of similar probability: the one given, the share that came true, and how many rows."""
 
-    said: float
-    happened: float
+    given: float
+    observed: float
     rows: int
 
 
@@ -55,6 +61,8 @@ class Quality:
     roc : tuple of ndarray or None
         False and true positive rates, for two classes.
     auc : float or None
+        Area under it; for more classes the mean over each class against the others. None where the test table lacks a
+        class.
     seconds : float
         Time to predict the table.
     peak_bytes : int
@@ -116,7 +124,9 @@ def assess(model: FoldedClassifier, X: Any, y: Any) -> Quality:
     DataError
         If the labels do not match the rows, or one was never seen at fit.
     """
-    classes = model.classes_
+    fitted, classes = model.fitted_, model.classes_
+    if isinstance(X, os.PathLike):
+        X = open_wide(X)
     labels = np.asarray(y).reshape(-1)
     # By value, or by text: a file may give 1.0 where the model was fitted on 1, and "1" as well.
     position = {str(name): k for k, name in enumerate(classes)} | {name: k for k, name in enumerate(classes.tolist())}
@@ -125,25 +135,26 @@ def assess(model: FoldedClassifier, X: Any, y: Any) -> Quality:
     if unknown:
         raise DataError(
             f"The test labels hold {', '.join(map(repr, unknown[:3]))}, which the model has never seen; its classes "
-            f"are "
-            f"{', '.join(map(str, classes[:8]))}."
+            f"are {', '.join(map(str, classes[:8]))}."
         )
     started = time.perf_counter()
-    with PeakMemory(model._device()) as memory:
+    with PeakMemory(resolve_device(fitted.settings.device)) as memory:
         proba = model.predict_proba(X)
     seconds = time.perf_counter() - started
     if len(labels) != len(proba):
         raise DataError(f"The test table has {len(proba)} rows but there are {len(labels)} labels.")
     codes = np.array([position[key] for key in keys], dtype=np.int64)
-    prior = np.bincount(model._codes, minlength=len(classes)) / len(model._codes)
+    prior = np.bincount(fitted.y, minlength=len(classes)) / len(fitted.y)
     predicted = proba.argmax(axis=1)
     hits = int((predicted == codes).sum())
     binary = len(classes) == 2
-    said = proba[:, 1] if binary else proba.max(axis=1)
-    happened = codes == 1 if binary else predicted == codes
-    both = binary and len(np.unique(codes)) == 2
-    core = _core_alone(model, X)
+    given = proba[:, 1] if binary else proba.max(axis=1)
+    came_true = codes == 1 if binary else predicted == codes
+    all_there = len(np.unique(codes)) == len(classes)
     every = np.arange(len(classes))
+    core = None
+    if any(gate is not None and gate.accepted is not None for gates in fitted.gates for gate in gates):
+        core = fitted.predict(as_table(X).like(fitted.support), tail=False)
     return Quality(
         n_rows=len(codes),
         accuracy=hits / len(codes),
@@ -152,10 +163,10 @@ def assess(model: FoldedClassifier, X: Any, y: Any) -> Quality:
         prior_accuracy=float((codes == prior.argmax()).mean()),
         prior_log_loss=float(-np.log(prior[codes]).mean()),
         confusion=np.asarray(metrics.confusion_matrix(codes, predicted, labels=every)),
-        calibration=_bins(said, happened),
+        calibration=_bins(given, came_true),
         calibrated_class=str(classes[1]) if binary else None,
-        roc=metrics.roc_curve(codes, said)[:2] if both else None,
-        auc=float(metrics.roc_auc_score(codes, said)) if both else None,
+        roc=metrics.roc_curve(codes, given)[:2] if binary and all_there else None,
+        auc=_auc(codes, proba) if all_there else None,
         seconds=seconds,
         peak_bytes=memory.added,
         core_accuracy=None if core is None else float((core.argmax(axis=1) == codes).mean()),
@@ -163,64 +174,58 @@ def assess(model: FoldedClassifier, X: Any, y: Any) -> Quality:
     )
 
 
-def _core_alone(model: FoldedClassifier, X: Any) -> FloatArray | None:
-    """Probabilities with the Tail left out of every view that let it in; None where none did."""
-    members = model._members()
-    if not any(isinstance(member, Folded) and member.tail is not None for member in members):
-        return None
-    rows = model._validate(X, reset=False)
-    logits = []
-    for member in members:
-        compared = member.core_alone() if isinstance(member, Folded) else member
-        logits.append(compared.predict(rows).float().cpu().numpy())
-    return model._runtime[0].combine(logits)
-
-
 def calibration_figure(quality: Quality) -> str:
-    """What was said against what happened; the area of a point is its number of rows."""
-    x, y = Scale(0, 1, 56, 300), Scale(0, 1, 250, 16)
+    """Probabilities given against what came true; the area of a point is its number of rows."""
+    x, y = _AXES
     most = max(b.rows for b in quality.calibration)
     points = "".join(
-        f'<circle cx="{x(b.said):.1f}" cy="{y(b.happened):.1f}" r="{2.5 + 5 * (b.rows / most) ** 0.5:.1f}" '
-        f'fill="{COLOURS["core"]}"><title>said {b.said:.3f}, happened {b.happened:.3f}, {b.rows} rows</title></circle>'
+        f'<circle cx="{x(b.given):.1f}" cy="{y(b.observed):.1f}" r="{2.5 + 5 * (b.rows / most) ** 0.5:.1f}" '
+        f'fill="{COLOURS["core"]}"><title>given {b.given:.3f}, came true {b.observed:.3f}, {counted(b.rows, "row")}'
+        "</title></circle>"
         for b in quality.calibration
     )
-    what = "the predicted class" if quality.calibrated_class is None else f"class {quality.calibrated_class}"
-    body = (
-        svg.axis_y(y, 56, "observed frequency", 300)
-        + svg.path([(56, 250), (300, 16)], 'fill="none" stroke="currentColor" stroke-dasharray="4 4" opacity=".5"')
-        + svg.path(
-            [(x(b.said), y(b.happened)) for b in quality.calibration],
-            f'fill="none" stroke="{COLOURS["core"]}" stroke-width="1.8"',
-        )
-        + points
-        + svg.axis_x(x, 250, f"probability given to {what[:28]}")
+    line = svg.path(
+        [(x(b.given), y(b.observed)) for b in quality.calibration],
+        f'fill="none" stroke="{COLOURS["core"]}" stroke-width="1.8"',
     )
-    return svg.figure("calibration", 320, 300, "Calibration: probability given against observed frequency", body)
+    title = "Calibration: probability given against observed frequency"
+    return _square("calibration", title, "probability given", "observed frequency", line + points)
 
 
 def roc_figure(quality: Quality) -> str:
     """The ROC curve of a binary task."""
     assert quality.roc is not None
-    x, y = Scale(0, 1, 56, 300), Scale(0, 1, 250, 16)
-    fpr, tpr = quality.roc
-    points = [(x(float(a)), y(float(b))) for a, b in zip(fpr, tpr, strict=True)]
+    x, y = _AXES
+    points = [(x(float(a)), y(float(b))) for a, b in zip(*quality.roc, strict=True)]
     body = (
-        svg.axis_y(y, 56, "true positive rate", 300)
-        + svg.path([(56, 250), (300, 16)], 'fill="none" stroke="currentColor" stroke-dasharray="4 4" opacity=".5"')
-        + svg.path([*points, (300, 250)], f'fill="{COLOURS["core"]}" opacity=".12"')
+        svg.path([*points, (300, 250)], f'fill="{COLOURS["core"]}" opacity=".12"')
         + svg.path(points, f'fill="none" stroke="{COLOURS["core"]}" stroke-width="2.2"')
-        + svg.text(290, 236, f"AUC {quality.auc:.4f}", "end", 'font-weight="600"')
-        + svg.axis_x(x, 250, "false positive rate")
+        + svg.text(290, 236, f"AUC {quality.auc:.3f}", "end", 'font-weight="600"')
     )
-    return svg.figure("roc", 320, 300, f"ROC curve, area {quality.auc:.4f}", body)
+    title = f"ROC curve, area {quality.auc:.3f}"
+    return _square("roc", title, "false positive rate", "true positive rate", body)
 
 
-def _bins(said: FloatArray, happened: npt.NDArray[np.bool_]) -> tuple[Bin, ...]:
+def _square(name: str, title: str, x_label: str, y_label: str, body: str) -> str:
+    """A plot of shares against shares, with its diagonal."""
+    x, y = _AXES
+    diagonal = 'fill="none" stroke="currentColor" stroke-dasharray="4 4" opacity=".5"'
+    frame = svg.axis_y(y, x.start, y_label, x.end) + svg.path([(x.start, y.start), (x.end, y.end)], diagonal)
+    return svg.figure(name, 320, 300, title, frame + body + svg.axis_x(x, y.start, x_label))
+
+
+def _auc(codes: npt.NDArray[np.int64], proba: FloatArray) -> float:
+    if proba.shape[1] == 2:
+        return float(metrics.roc_auc_score(codes, proba[:, 1]))
+    return float(np.mean([metrics.roc_auc_score(codes == k, proba[:, k]) for k in range(proba.shape[1])]))
+
+
+def _bins(given: FloatArray, came_true: npt.NDArray[np.bool_]) -> tuple[Bin, ...]:
     """Bins of about equal numbers of rows: every point then carries the same weight of evidence."""
-    order = np.argsort(said, kind="stable")
-    parts = [part for part in np.array_split(order, min(_BINS, len(order))) if len(part)]
-    return tuple(Bin(float(said[part].mean()), float(happened[part].mean()), len(part)) for part in parts)
+    order = np.argsort(given, kind="stable")
+    # A point of two or three rows says nothing: few rows make few points.
+    parts = np.array_split(order, min(_BINS, max(1, len(order) // _FEWEST_IN_BIN)))
+    return tuple(Bin(float(given[part].mean()), float(came_true[part].mean()), len(part)) for part in parts)
 
 
 def _wilson(hits: int, n: int) -> tuple[float, float]:

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from scff.gate.record import Rehearsed, TailGate
 from scff.memory.budget import format_bytes
-from scff.plan.plan import FoldPlan
 from scff.report.figures import evidence_curve, leaf_blocks
+from scff.report.marks import counted, gauge, tile
 from scff.report.quality import Quality, calibration_figure, roc_figure
+from scff.report.subject import Subject
 from scff.report.svg import significant
 
-__all__ = ["cost", "folded", "good", "tile", "used"]
+if TYPE_CHECKING:
+    from scff.plan.plan import FoldPlan
+    from scff.trials.trial import Verdict
+
+__all__ = ["cost", "folded", "good", "used"]
 
 _STRONGEST = 12
 _MOST_CLASSES = 50
-
-
-def tile(what: str, value: str, note: str = "", key: str = "") -> str:
-    """One headline number."""
-    extra = f'<span class="note">{note}</span>' if note else ""
-    return f'<div class="tile"><span class="what">{what}</span><b data-value="{key}">{value}</b>{extra}</div>'
 
 
 def good(quality: Quality | None, classes: Sequence[str]) -> str:
@@ -38,31 +37,39 @@ def good(quality: Quality | None, classes: Sequence[str]) -> str:
         )
     low, high = quality.accuracy_interval
     tiles = [
-        tile("Accuracy", f"{quality.accuracy:.4f}", f"95% interval {low:.3f} to {high:.3f}", "accuracy"),
-        tile("Log-loss", f"{quality.log_loss:.4f}", "lower is better", "log_loss"),
+        tile("Accuracy", f"{quality.accuracy:.1%}", f"95% interval {low:.1%} to {high:.1%}", "accuracy"),
+        tile("Log-loss", f"{quality.log_loss:.3f}", "lower is better", "log_loss"),
     ]
     if quality.auc is not None:
-        tiles.append(tile("ROC AUC", f"{quality.auc:.4f}", f"positive class {escape(classes[1])}", "auc"))
+        note = f"positive class {escape(classes[1])}" if len(classes) == 2 else "mean of each class against the others"
+        tiles.append(tile("ROC AUC", f"{quality.auc:.3f}", note, "auc"))
     tiles.append(tile("Test rows", f"{quality.n_rows:,}", "as given to this report", "test_rows"))
     about = "the predicted class" if quality.calibrated_class is None else f"class {escape(quality.calibrated_class)}"
     charts = [
         f"<figure><h3>Calibration</h3>{calibration_figure(quality)}<figcaption>On the dashed line, a probability of "
-        f"0.8 for {about} comes true 8 times in 10. Ten groups of about equal size.</figcaption></figure>"
+        f"0.8 for {about} comes true 8 times in 10. {_groups(quality)}</figcaption></figure>"
     ]
     if quality.roc is not None:
         charts.append(
             f"<figure><h3>ROC curve</h3>{roc_figure(quality)}<figcaption>How many of the positive rows are found as "
-            f"more "
-            "false alarms are allowed.</figcaption></figure>"
+            "more false alarms are allowed.</figcaption></figure>"
         )
     charts.append(_confusion(quality.confusion, classes))
     return (
-        f'<p class="say">On the {quality.n_rows:,} test rows the model is right '
+        f'<p class="say">On {counted(quality.n_rows, "test row")} the model is right '
         f"<b>{quality.accuracy:.1%}</b> of the time. Always saying the most frequent class would be right "
-        f"{quality.prior_accuracy:.1%} of the time, with a log-loss of {quality.prior_log_loss:.4f} from class "
-        f"frequencies "
-        f'alone.</p><div class="tiles">{"".join(tiles)}</div><div class="charts">{"".join(charts)}</div>'
+        f"{quality.prior_accuracy:.1%} of the time, with a log-loss of {quality.prior_log_loss:.3f} from class "
+        f'frequencies alone.</p><div class="tiles">{"".join(tiles)}</div><div class="charts">{"".join(charts)}</div>'
     )
+
+
+def _groups(quality: Quality) -> str:
+    """How many rows stand behind each point."""
+    rows = [b.rows for b in quality.calibration]
+    if len(rows) == 1:
+        return f"One point of all {counted(rows[0], 'row')}: too few for more."
+    each = f"{min(rows)}" if min(rows) == max(rows) else f"{min(rows)} or {max(rows)}"
+    return f"{len(rows)} points of {each} rows each."
 
 
 def _confusion(confusion: npt.NDArray[np.int64], classes: Sequence[str]) -> str:
@@ -77,19 +84,19 @@ def _confusion(confusion: npt.NDArray[np.int64], classes: Sequence[str]) -> str:
             cells.append(
                 f'<td style="background:{tint}" title="{shares[k, j]:.1%} of class {name}">{confusion[k, j]}</td>'
             )
-        rows.append(f'<tr><th scope="row">{name}</th>{"".join(cells)}</tr>')
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+        rows.append(f'<tr><th scope="row"><span title="{name}">{name}</span></th>{"".join(cells)}</tr>')
+    head = "".join(f'<th scope="col"><span title="{name}">{name}</span></th>' for name in names)
     cut = "" if len(classes) <= _MOST_CLASSES else f" The first {_MOST_CLASSES} of {len(classes)} classes."
     return (
         '<figure><h3>Confusion matrix</h3><div class="confusion" tabindex="0"><table data-figure="confusion"><thead>'
-        "<tr>"
-        f'<th scope="col">true \\ said</th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div><figcaption>'
-        f"Rows are the true classes, columns what the model said; green is right.{cut}</figcaption></figure>"
+        f'<tr><th scope="col">true \\ predicted</th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+        f"<figcaption>Rows are the true classes, columns the predicted ones; green is right.{cut}</figcaption></figure>"
     )
 
 
-def used(plan: FoldPlan, ranked: Sequence[int], native: bool) -> str:
-    """What was used?"""
+def used(subject: Subject, ranked: Sequence[int]) -> str:
+    """Which columns tell?"""
+    plan, native = subject.plan, subject.native
     f = plan.f[list(ranked)]
     finite = f[np.isfinite(f)]
     top = float(finite.max()) if len(finite) and finite.max() > 0 else 1.0
@@ -108,13 +115,12 @@ def used(plan: FoldPlan, ranked: Sequence[int], native: bool) -> str:
         )
     else:
         say = (
-            f'<b class="core">{plan.cut:,} of {n:,} columns are the Core</b>: each separates the classes on '
-            f"its own by "
-            f"more than chance, with at most {plan.fdr:.0%} false discoveries expected among them. "
+            f'<b class="core">{counted(plan.cut, "column")} of {n:,} {_are(plan.cut)} the Core</b>: '
+            f"{'it separates' if plan.cut == 1 else 'each separates'} the classes on its own by more than chance, "
+            f"with at most {plan.fdr:.0%} false discoveries expected. "
             if plan.discoveries
-            else f"No column separates the classes by more than chance at the {plan.fdr:.0%} level, so the <b "
-            f'class="core">'
-            "Core is the single strongest one</b>. "
+            else f"No column separates the classes by more than chance at the {plan.fdr:.0%} level, so the "
+            '<b class="core">Core is the single strongest one</b>. '
         ) + "The strongest columns:"
     chips = "".join(
         f'<label class="chip"><input type="checkbox" checked data-stratum="{name}"> {label}</label>'
@@ -140,7 +146,7 @@ def used(plan: FoldPlan, ranked: Sequence[int], native: bool) -> str:
                 "effect",
                 "Leaf-out ΔNLL",
                 "",
-                "Rise of the prototype NLL of the labelled rows when the whole leaf is left out",
+                "Rise of the prototype NLL of the labelled rows when the whole leaf is left out; shared by its columns",
             ),
         )
     )
@@ -148,79 +154,113 @@ def used(plan: FoldPlan, ranked: Sequence[int], native: bool) -> str:
         f'<p class="say">{say}</p><ol class="bars">{bars}</ol><h3>All {n:,} columns</h3><div class="tools">'
         '<input type="search" id="search" placeholder="Search columns by name" aria-label="Search columns by name" '
         f'aria-controls="grid">{chips}<span id="count" class="muted small" role="status" aria-live="polite"></span>'
-        f"</div>"
-        '<div id="grid" tabindex="0" role="region" aria-label="Table of columns"><table><colgroup><col class="rank">'
-        "<col>"
-        '<col class="num"><col class="num"><col class="mid"><col class="mid"><col class="eff"></colgroup>'
-        f"<thead><tr>{heads}</tr></thead><tbody></tbody></table></div>"
+        '</div><div id="grid" tabindex="0" role="region" aria-label="Table of columns"><table><colgroup>'
+        '<col class="rank"><col><col class="num"><col class="num"><col class="mid"><col class="mid"><col class="eff">'
+        f"</colgroup><thead><tr>{heads}</tr></thead><tbody></tbody></table></div>"
         "<noscript><p>The table of all columns needs JavaScript; the strongest are listed above.</p></noscript>"
         '<p class="print-only small">The first 60 rows are printed; open the page to search all of them.</p>'
         "<details><summary>What do these numbers mean?</summary><p><b>F</b> looks at one column alone: how far apart "
-        "the "
-        "classes are, against how spread out each class is. <b>q</b> is its p-value after correction for looking at "
-        f"{n:,} columns. <b>Leaf-out ΔNLL</b> belongs to a whole leaf and is shared by its columns: how much worse a "
-        "nearest-prototype classifier on the row representation gets when that leaf is left out. It is measured on "
+        "the classes are, against how spread out each class is. <b>q</b> is its p-value after correction for looking "
+        f"at {n:,} columns. <b>Leaf-out ΔNLL</b> belongs to a whole leaf and is shared by its columns: how much worse "
+        "a nearest-prototype classifier on the row representation gets when that leaf is left out. It is measured on "
         "the labelled rows alone: each half comes in as new rows whose labels the encoder has not seen. It is "
-        "neither a "
-        "causal effect nor a test score. Positive means that the leaf helps; 0 that its message does not reach the "
-        "model.</p></details>"
+        "neither a causal effect nor a test score. Positive means that the leaf helps; 0 that its message does not "
+        "reach the model.</p></details>"
     )
 
 
-def folded(
-    plan: FoldPlan, gate: TailGate | None, effects: Sequence[float], native: bool, links: Rehearsed | None = None
-) -> str:
+def folded(subject: Subject, effects: Sequence[float]) -> str:
     """How were the columns folded?"""
-    if native:
+    plan = subject.plan
+    if subject.reading is None:
         say = "They were not: this model runs its backbone natively, every column interacting with every other."
-        return f'<p class="say">{say}</p><div class="wide">{evidence_curve(plan)}</div>'
+        if not subject.native:
+            say = (
+                "They were not: held-back rows preferred summaries of all columns, read in one leaf. This is the "
+                "evidence that the paper's plan would rest on:"
+            )
+        return f'<p class="say">{say}</p>{_curve(plan)}'
     widest = max(map(len, plan.leaves))
-    leaves = f"{len(plan.leaves)} leaves" if len(plan.leaves) > 1 else "one leaf"
-    dropped = f" {len(plan.unused):,} constant columns were left out by the backbone." if len(plan.unused) else ""
-    drawn = " The Core was drawn at random, as a control." if plan.routing == "random" else ""
+    leaves = counted(len(plan.leaves), "leaf", "leaves")
+    dropped, drawn = "", ""
+    if len(plan.unused):
+        dropped = f" {counted(len(plan.unused), 'constant column')} {_were(len(plan.unused))} left out by the backbone."
+    if plan.routing == "random":
+        drawn = " The Core was drawn at random, as a control."
     return (
-        f'<p class="say">The columns were ranked on {plan.n_rows:,} labelled rows, cut into Core and Tail, and dealt '
-        f"like "
-        f"cards into {leaves} of at most {widest} columns, so that every leaf has its share of strong ones. Columns "
-        f"interact inside a leaf; the leaves meet in the row representation.{_linked(plan, links)}{dropped}{drawn}</p>"
-        f'<figure><div class="wide">{evidence_curve(plan)}</div><figcaption>Evidence of every column, strongest '
-        f"first. The "
-        "dashed line is the Core cut.</figcaption></figure>"
-        f'<figure><div class="wide">{leaf_blocks(plan, gate, effects)}</div><figcaption>Each block is a leaf: its '
-        f"number, "
-        "its columns, and their evidence as bars on the same logarithmic axis.</figcaption></figure>"
+        f'<p class="say">{_which(subject)}The columns were ranked on {plan.n_rows:,} labelled rows, cut into Core and '
+        f"Tail, and dealt like cards into {leaves} of at most {counted(widest, 'column')}, so that every leaf has its "
+        "share of strong ones. Columns interact inside a leaf; the leaves meet in the row representation."
+        f"{_linked(subject)}{dropped}{drawn}</p>"
+        f"<figure>{_curve(plan)}<figcaption>Evidence of every column, strongest first. The dashed line is the Core "
+        "cut.</figcaption></figure>"
+        f"<figure>{leaf_blocks(plan, subject.gate, effects)}<figcaption>Each block is a leaf: "
+        "its name, its number of columns, and their evidence as bars on the same logarithmic axis.</figcaption>"
+        "</figure>"
     )
 
 
-def _linked(plan: FoldPlan, links: Rehearsed | None) -> str:
-    """Which columns joined the Core for moving with it, and what a rehearsal said about that."""
-    losses = [f"{before:.3f} to {after:.3f}" for before, after in links.nll] if links is not None else []
-    heard = f" (log-loss from {' and from '.join(losses)}, each half predicting the other)" if losses else ""
-    if len(plan.linked):
-        trial = f"; with them the model predicted held-back labelled rows better{heard}" if losses else ""
-        return (
-            f" {len(plan.linked):,} columns of the Core say little alone; they are there because they move with the "
-            f"others{trial}."
-        )
-    if links is None:
+def _curve(plan: FoldPlan) -> str:
+    """The evidence curve, drawn for a desktop and for a phone."""
+    return f'<div class="broad">{evidence_curve(plan)}</div><div class="narrow">{evidence_curve(plan, 360)}</div>'
+
+
+def _which(subject: Subject) -> str:
+    """Which part of the answer is described, where there are several."""
+    if len(subject.fitted.choices) == 1 or subject.reading is None:
         return ""
-    assert links.reason is not None
-    return f" Columns that move with the Core were tried beside it and left in the Tail: {links.reason}{heard}."
+    choice = subject.reading.choice
+    return (
+        f"This is about the heaviest part of the answer that folds columns ({escape(choice.presentation.name)}, "
+        f"{choice.weight:.0%}). "
+    )
 
 
-def cost(seconds: dict[str, float], peaks: dict[str, int], rows_predicted: int | None, native_bytes: int | None) -> str:
+def _linked(subject: Subject) -> str:
+    """Which columns joined the Core for moving with it, and what held-back rows said about that."""
+    tried = {one.name: one.loss for verdict in subject.fitted.verdicts for one in verdict.tried}
+    heard = ""
+    if "linked" in tried:
+        heard = f" (loss {tried['linked']:.3f} with them, {tried['core']:.3f} without)"
+    linked = len(subject.plan.linked)
+    if linked:
+        return (
+            f" {counted(linked, 'column')} of the Core {'says' if linked == 1 else 'say'} little alone; "
+            f"{'it is' if linked == 1 else 'they are'} there because {'it moves' if linked == 1 else 'they move'} with "
+            f"the others, and held-back rows were predicted better{heard}."
+        )
+    if not heard:
+        return ""
+    return f" Columns that move with the Core were tried beside it and left in the Tail{heard}."
+
+
+def _are(n: int) -> str:
+    return "is" if n == 1 else "are"
+
+
+def _were(n: int) -> str:
+    return "was" if n == 1 else "were"
+
+
+def cost(
+    seconds: dict[str, float],
+    peaks: dict[str, int],
+    verdicts: Sequence[Verdict],
+    rows_predicted: int | None,
+    native_bytes: int | None,
+) -> str:
     """What did it cost?"""
     longest = max([*seconds.values(), 1e-9])
     names = {
         "load": "Load the weights",
-        "plan": "Rank and fold the columns",
+        "plan": "Rank the columns" + (", and ask held-back rows" if any(v.n_rows for v in verdicts) else ""),
         "compile": "Encode the support, decide on the Tail, build the context",
-        "predict": f"Predict {rows_predicted:,} test rows" if rows_predicted is not None else "Predict",
+        "predict": f"Predict {counted(rows_predicted or 0, 'test row')}",
     }
     rows = "".join(
         f'<tr><td>{names.get(stage, stage)}</td><td data-value="seconds-{stage}">{value:.3f} s</td>'
         f"<td>{format_bytes(peaks[stage]) if stage in peaks else '–'}</td>"
-        f'<td class="margin"><div class="gauge"><i style="width:{100 * value / longest:.1f}%"></i></div></td></tr>'
+        f'<td class="margin">{gauge(value / longest)}</td></tr>'
         for stage, value in seconds.items()
     )
     native = ""

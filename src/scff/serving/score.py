@@ -19,7 +19,7 @@ __all__ = ["parts_of", "score_table"]
 def score_table(model: FoldedClassifier, path: Path, proba: bool) -> pd.DataFrame:
     """Predict the rows of a table; with ``proba`` also one probability column per class."""
     names = [str(name) for name in model.feature_names_in_]
-    P = model.predict_proba(read_columns(path, names, model._support.is_numeric))
+    P = model.predict_proba(read_columns(path, names, model.fitted_.support.is_numeric))
     out = pd.DataFrame({"prediction": model.classes_[P.argmax(axis=1)]})
     if proba:
         for k, label in enumerate(model.classes_):

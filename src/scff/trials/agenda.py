@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from scff.names import Trials
 from scff.trials.case import Case
 from scff.trials.episode import Episode
 from scff.trials.narrow import Company, Digest, Direct, Frequencies, Summarised
@@ -14,9 +15,7 @@ from scff.trials.presentations import Answering, Core, LinkedCore, Presentation,
 from scff.trials.reading import Choice
 from scff.trials.trial import Verdict
 
-__all__ = ["Trials", "agenda", "chosen"]
-
-Trials = Literal["auto", "thorough", 0]
+__all__ = ["agenda", "chosen"]
 
 
 def agenda(

@@ -173,7 +173,8 @@ class LinkedCore:
     def words(self, case: Case) -> str:
         """What is read."""
         plan = self.plan(case) or case.plan
-        return f"{plan.cut:,} columns found one by one and {len(plan.linked):,} that go with them"
+        found = f"{plan.cut:,} column{'s' if plan.cut != 1 else ''} found one by one"
+        return f"{found} and {len(plan.linked):,} that go with {'them' if plan.cut != 1 else 'it'}"
 
 
 @dataclass(frozen=True)

@@ -22,16 +22,18 @@
     if (a >= 1e5 || a < 1e-3) return v.toExponential(2);
     return a >= 1000 ? v.toFixed(0) : v.toPrecision(4);
   };
+  const leafName = k => k < 0 ? "–" : k < data.coreLeaves ? "Core " + (k + 1) : "Tail " + (k - data.coreLeaves + 1);
   const cell = (text, cls) => { const td = document.createElement("td"); td.textContent = text; if (cls) td.className = cls; return td; };
   const spacer = height => { const tr = document.createElement("tr"); tr.className = "spacer"; tr.setAttribute("aria-hidden", "true");
-    const td = document.createElement("td"); td.colSpan = heads.length; td.style.height = height + "px"; tr.append(td); return tr; };
+    const td = document.createElement("td"); td.colSpan = heads.filter(h => h.offsetParent !== null).length;  // a phone hides some
+    td.style.height = height + "px"; tr.append(td); return tr; };
   const line = (i, at) => {
     const tr = document.createElement("tr"); tr.setAttribute("aria-rowindex", at + 2); tr.dataset.position = data.position[i];
     const name = cell(data.name[i], "left"); name.title = data.name[i];
     const stratum = document.createElement("td"), badge = document.createElement("span");
     badge.className = "badge " + strata[data.stratum[i]]; badge.textContent = strata[data.stratum[i]]; stratum.append(badge);
     tr.append(cell(i + 1), name, cell(show(F[i])), cell(show(data.q[i])), stratum,
-              cell(data.leaf[i] < 0 ? "–" : data.leaf[i]), cell(show(leafEffect[i])));
+              cell(leafName(data.leaf[i])), cell(show(leafEffect[i])));
     return tr;
   };
   const draw = () => {

@@ -1,0 +1,119 @@
+"""What was read: the alternatives that were tried, what held-back rows said about them, and what the answer mixes."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from scff.report.marks import badge, meter
+
+if TYPE_CHECKING:
+    from scff.estimators.fitted import Fitted
+    from scff.trials.trial import Tried, Verdict
+
+__all__ = ["answer", "mixed", "read", "sentence", "sureness"]
+
+_STEPS = {0.5: "half", 0.25: "a quarter"}
+_UNCHANGED = 0.02  # a temperature this near to 1 moves no probability that anybody would notice
+
+
+def mixed(fitted: Fitted) -> list[tuple[float, str]]:
+    """Weight and words of everything the answer is read from, heaviest first."""
+    tried = {(one.name, one.share): _words(one) for verdict in fitted.verdicts for one in verdict.tried}
+    return [
+        (
+            choice.weight,
+            tried.get((choice.presentation.name, choice.share))
+            or choice.presentation.words(fitted.compiled()[0]),  # nothing was tried
+        )
+        for choice in fitted.choices
+    ]
+
+
+def sentence(verdict: Verdict) -> str:
+    """A verdict as one sentence."""
+    if not verdict.approved:
+        return f"The paper's Core is read alone: {verdict.reason}."
+    weights = [one.weight for one in verdict.tried]
+    what = "Mixing these" if sum(weight > 0 for weight in weights) > 1 else "This"
+    if weights[0] == 1.0:
+        what = "Setting its sureness"
+    return f"{what} {verdict.reason}, compared with the paper's Core as it is."
+
+
+def sureness(temperature: float) -> str:
+    """A temperature as one sentence; empty for one that changes nothing to speak of."""
+    if abs(temperature - 1.0) < _UNCHANGED:
+        return ""
+    if temperature > 1.0:
+        return f"Its sureness was turned down: probabilities are nearer to each other (temperature {temperature:.2f})."
+    return f"Its sureness was turned up: probabilities are further apart (temperature {temperature:.2f})."
+
+
+def read(fitted: Fitted) -> str:
+    """What was read?"""
+    parts = []
+    for verdict in fitted.verdicts:
+        mark = badge("approved" if verdict.approved else "not approved", verdict.approved) if verdict.n_rows else ""
+        why = f'<span data-value="verdict">{escape(sentence(verdict))}</span> {sureness(fitted.temperature)}'
+        parts.append(f'<p class="say">{answer(fitted)}</p><p>{mark} {why}</p>')
+        if verdict.n_rows:
+            parts.append(_table(verdict) + _how(verdict))
+    return "".join(parts)
+
+
+def answer(fitted: Fitted) -> str:
+    """What the answer is read from, in a sentence."""
+    shares = [(weight, f"<b>{escape(words)}</b>") for weight, words in mixed(fitted)]
+    (heaviest, first), rest = shares[0], shares[1:]
+    if not rest:
+        return f"The answer is read from {first}."
+    if len(rest) == 1:
+        return f"The answer is read from {first} ({heaviest:.0%}) and from {rest[0][1]} ({rest[0][0]:.0%})."
+    return f"The answer mixes {len(shares)} readings of the table; the heaviest ({heaviest:.0%}) is of {first}."
+
+
+def _words(one: Tried) -> str:
+    if one.share == 1.0:
+        return one.words
+    return f"{one.words}, at {_STEPS.get(one.share, f'{one.share:g}')} of the gate's step"
+
+
+def _table(verdict: Verdict) -> str:
+    core = verdict.tried[0].loss
+    furthest = max([abs(core - one.loss) for one in verdict.tried] + [1e-12])
+    rows = []
+    for number, one in enumerate(verdict.tried):
+        gain = core - one.loss
+        change = "" if number == 0 else f"{-gain:+.4f}"
+        bar = meter(gain / furthest)
+        weight = f"{one.weight:.0%}" if one.weight > 0 else "–"
+        rows.append(
+            f'<tr class="{"" if one.weight > 0 else "not-asked"}" data-tried="{escape(one.name)}">'
+            f'<td data-label="What the model read">{escape(_words(one))}</td>'
+            f'<td data-label="Held-back loss">{one.loss:.4f}</td>'
+            f'<td data-label="Against the Core">{change}</td>'
+            f'<td class="margin" aria-hidden="true">{bar if number else ""}</td>'
+            f'<td data-label="Weight in the answer"><b>{weight}</b></td></tr>'
+        )
+    return (
+        '<table class="tried"><thead><tr><th scope="col">What the model read</th><th scope="col">Held-back loss</th>'
+        '<th scope="col">Against the Core</th><th scope="col" class="left">Worse | better</th>'
+        f'<th scope="col">Weight in the answer</th></tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    )
+
+
+def _how(verdict: Verdict) -> str:
+    loss = ""
+    if verdict.approved:
+        loss = (
+            f" Put together, with weights fitted without the rows they are judged on, the loss is "
+            f'<b data-value="mixture-loss">{verdict.loss:.4f}</b>.'
+        )
+    parts = "halves" if verdict.n_splits == 2 else f"{verdict.n_splits} parts"
+    return (
+        f'<p class="muted small">The trial: {verdict.n_rows:,} labelled rows were dealt into {parts}, and each was '
+        "predicted from the others as if it were new. The loss is the mean negative log-likelihood of their true "
+        f"classes, lower is better.{loss} What is not better than the paper's Core by more than the standard error is "
+        "not read; what earns no weight costs nothing when predicting.</p>"
+    )

@@ -1,0 +1,107 @@
+"""What a report is about: the public record of a fit, and the reading whose plan and gate it describes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from scff.fold.mass_huber import MassHuber
+from scff.fold.tokens import FoldedTokens
+from scff.plan.compile import compile_plan
+
+if TYPE_CHECKING:
+    from scff.estimators.fitted import Fitted
+    from scff.fold.native import Compiled
+    from scff.gate.record import TailGate
+    from scff.plan.plan import FoldPlan
+    from scff.trials.reading import Reading
+
+__all__ = ["Subject", "tail_is_in"]
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A fitted model as a report sees it.
+
+    Attributes
+    ----------
+    fitted : Fitted
+        The record of the fit.
+    reading : Reading or None
+        The heaviest reading that folds columns; None where none does.
+    plan : FoldPlan
+        The plan that reading really runs: the Raw Core has one leaf, and native inference one of all columns. Where
+        only summaries are read it is the paper's plan without leaves.
+    """
+
+    fitted: Fitted
+    reading: Reading | None
+    plan: FoldPlan
+
+    @classmethod
+    def of(cls, fitted: Fitted) -> Subject:
+        """The subject of a record."""
+        reading = next((reading for reading in fitted.readings if reading.plan is not None), None)
+        if reading is not None:
+            plan = reading.plan
+            assert plan is not None
+            if reading.choice.presentation.name == "raw-core":
+                plan = replace(plan, core_leaves=(np.sort(plan.core),), tail_leaves=())
+        elif fitted.plan is not None:
+            plan = replace(fitted.plan, core_leaves=(), tail_leaves=())
+        else:
+            plan = compile_plan(fitted.support, fitted.y, leaf_width=fitted.support.n_columns)
+            every = np.arange(plan.n_columns)
+            ranked = every[np.argsort(-plan.f, kind="stable")]
+            plan = replace(plan, core=ranked, tail=every[:0], core_leaves=(every,), tail_leaves=())
+        return cls(fitted, reading, plan)
+
+    @property
+    def native(self) -> bool:
+        """Whether the backbone read every column at once."""
+        return self.fitted.plan is None
+
+    @property
+    def method(self) -> str:
+        """``"auto"``, or the method of the paper that was asked for."""
+        return "auto" if self.fitted.verdicts else self.fitted.choices[0].presentation.name
+
+    @property
+    def first_view(self) -> Compiled | None:
+        """The first view of the reading that folds columns."""
+        return None if self.reading is None else self.reading.views[0]
+
+    @property
+    def folds_tokens(self) -> bool:
+        """Whether the backbone keeps a token per column: then the Tail is folded into slots and meets no gate."""
+        return isinstance(self.first_view, FoldedTokens)
+
+    @property
+    def gate(self) -> TailGate | None:
+        """What the reading that folds columns decided about the Tail; None where there was nothing to decide."""
+        view = self.first_view
+        return None if view is None or self.folds_tokens else view.gate
+
+    def used(self) -> npt.NDArray[np.bool_]:
+        """Whether a column reaches the model: in a leaf of some reading, or in a summary of all columns."""
+        used = np.zeros(self.plan.n_columns, dtype=bool)
+        for reading in self.fitted.readings:
+            if reading.plan is None:
+                used[:] = True
+                continue
+            used[reading.plan.core] = True
+            if tail_is_in(reading):
+                used[reading.plan.tail] = True
+        used[self.plan.unused] = False
+        return used
+
+
+def tail_is_in(reading: Reading) -> bool:
+    """Whether a reading's Tail reaches the model."""
+    return any(
+        isinstance(view, FoldedTokens | MassHuber) or (view.gate is not None and view.gate.accepted is not None)
+        for view in reading.views
+    )
