@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from scff.names import Trials
+from scff.trials.budget import Question, afford
 from scff.trials.case import Case
 from scff.trials.episode import Episode
 from scff.trials.narrow import Company, Digest, Direct, Frequencies, Summarised
@@ -31,16 +33,17 @@ def agenda(
     groups : ndarray, optional
         Rows of one group are never parted.
     """
-    n = case.support.n_rows
-    folds = 8 if n <= 100 else 5 if n <= 300 else 3
-    if groups is not None:
-        folds = min(folds, len(np.unique(groups)))
-    episode = Episode(case, folds, groups)
-    if trials == 0 or folds < 2 or not episode.splits:
-        return episode, (Core(),)
     alternatives: list[Presentation | Answering] = [Core(), Company(), Digest()]
     if trials == "thorough":
         alternatives += [LinkedCore(), WithTail(), Summarised(10, False), Summarised(30, False), Summarised(30, True)]
+    core, leaf = len(case.plan.core), case.leaf_width
+    widths = [core] + [min(leaf, case.support.n_columns)] * (len(alternatives) - 1)
+    question = Question(0, 0, 0.0, 0.0) if trials == 0 else afford(case, widths, trials)
+    if groups is not None:
+        question = replace(question, folds=min(question.folds, len(np.unique(groups))))
+    episode = Episode(case, question, groups)
+    if question.folds < 2 or not episode.splits:
+        return episode, (Core(),)
     alternatives += [Direct(scale, radial) for scale in ("equal", "shares") for radial in (False, True)]
     return episode, (*alternatives, Frequencies())
 

@@ -19,13 +19,13 @@ IntArray = npt.NDArray[np.int64]
 _SMALLEST = 1e-12
 
 #: Below this an alternative is left out.
-_LEAST_WEIGHT = 0.03
+_LEAST_WEIGHT = 0.02
 
 #: Rows that the prior weights count for: with few held-back rows weights stay near it.
 _PSEUDO_ROWS = 8.0
 
 #: How strongly the temperature is held at 1, in rows.
-_CALM = 10.0
+_CALM = 20.0
 
 _TEMPERATURES = (0.4, 2.5)
 _ROUNDS = 300

@@ -152,11 +152,14 @@ def judge(
     gains = losses[names[0]] - mixed_N
     gain, error = float(gains.mean()), float(gains.std() / np.sqrt(len(y)))
     mixture = fit_mixture(proba_PNK, y, prior_P)
-    approved = gain > error and mixture != Mixture((1.0,) + (0.0,) * (len(names) - 1))
-    reason = f"lowers the loss on held-back rows by {gain:.3f} (standard error {error:.3f})"
+    alone = Mixture((1.0,) + (0.0,) * (len(names) - 1))
+    # Judged by rows the weights have not seen, so a fall of the mean is what to expect of new rows. Asking for more
+    # than the standard error as well costs part of the gain on few rows (docs/beyond.md).
+    approved = gain > 0 and mixture.weights_P != alone.weights_P
+    reason = f"the mixture lowers the loss on held-back rows by {gain:.3f} (standard error {error:.3f})"
     if not approved:
-        reason = f"what it brought on held-back rows ({gain:.3f}) was within the noise ({error:.3f})"
-        mixture = Mixture((1.0,) + (0.0,) * (len(names) - 1))
+        reason = f"no mixture lowers the loss on held-back rows (change {-gain:+.3f}, standard error {error:.3f})"
+        mixture = alone
     tried = tuple(
         Tried(one.name, one.words, one.share, one.loss, weight)
         for one, weight in zip(tried, mixture.weights_P, strict=True)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from sklearn.impute import SimpleImputer
 
-from scff.backbones.base import BackboneSpec, IntArray, LeafCache, Views
+from scff.backbones.base import Arithmetic, BackboneSpec, IntArray, LeafCache, Views
 from scff.backbones.shared.categories import OrdinalCodes
 from scff.backbones.shared.varying import varying
 from scff.errors import BackboneError
@@ -58,6 +58,7 @@ class JointBackbone:
         self.device = device
         self._view = view
         self._temperature = temperature
+        self.arithmetic = Arithmetic.of([model], [])  # most of their weights see cells
 
     def views(
         self, support: Table, y: IntArray, *, n_estimators: int, cache: bool, random_state: int

@@ -19,7 +19,7 @@ from tabicl import TabICLClassifier
 from tabicl._model.tabicl import TabICL
 from tabicl._sklearn.preprocessing import EnsembleGenerator, TransformToNumerical
 
-from scff.backbones.base import BackboneSpec, IntArray, Views
+from scff.backbones.base import Arithmetic, BackboneSpec, IntArray, Views
 from scff.backbones.shared.varying import several_values, varying
 from scff.backbones.tabicl.target import Classes, Numbers, Target
 from scff.backbones.tabicl.view import Deal, Source, TabICLView
@@ -41,6 +41,7 @@ class TabICLBackbone:
         self.path = path
         self.model = model.eval().to(device)
         self.device = device
+        self.arithmetic = Arithmetic.of([model.col_embedder, model.row_interactor], [model.icl_predictor])
 
     def views(
         self, support: Table, y: npt.NDArray[Any], *, n_estimators: int, cache: bool, random_state: int

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from scff.backbones.base import BackboneSpec, IntArray, LeafCache, Limits, Views, Weights
+from scff.backbones.base import Arithmetic, BackboneSpec, IntArray, LeafCache, Limits, Views, Weights
 from scff.backbones.shared.categories import OrdinalCodes
 from scff.backbones.shared.varying import several_values, varying
 from scff.backbones.tabpfn.v1_net import TabPFNv1Net
@@ -78,6 +78,7 @@ class TabPFNv1Backbone:
         self.path = path
         self.model = model.eval().to(device)
         self.device = device
+        self.arithmetic = Arithmetic.of([], [model])
 
     def views(
         self, support: Table, y: IntArray, *, n_estimators: int, cache: bool, random_state: int

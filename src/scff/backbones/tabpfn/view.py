@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from scff.backbones.base import BackboneSpec, IntArray, Limits, Task, Views
+from scff.backbones.base import Arithmetic, BackboneSpec, IntArray, Limits, Task, Views
 from scff.backbones.tabpfn.package import Package, PackageSupport
 from scff.tables.table import Table
 
@@ -46,6 +46,8 @@ class PackageBackbone(ABC, Generic[V]):
         self.path = path
         self.device = package.device
         self._package = package
+        # The package does not say which of its weights see cells and which rows; most see cells.
+        self.arithmetic = Arithmetic.of([package.model], [])
 
     @abstractmethod
     def _view(self, support: PackageSupport, cache: bool) -> V:
