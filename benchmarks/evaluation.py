@@ -18,10 +18,10 @@ import typer
 
 from scff.bench.figures import write_figures
 from scff.bench.folds import get_protocol
+from scff.bench.layout import to_markdown
 from scff.bench.rendering import study_tables
 from scff.bench.results import Results
 from scff.bench.studies import Study, get_study
-from scff.bench.tables import to_markdown
 from scff.errors import DataError
 
 STUDIES = ("main", "core-decomposition", "tail", "components", "leaf-width", "nuisance", "equal-memory")

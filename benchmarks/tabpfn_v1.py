@@ -1,4 +1,4 @@
-"""TabPFN v1 with its real weights on wide tables: native, best 100 columns, folded Core, the full method.
+"""TabPFN v1's real weights on wide tables: native, best 100 columns, folded Core, the paper's method, the default.
 
     python benchmarks/tabpfn_v1.py DIRECTORY --out benchmarks/tabpfn_v1.csv
 
@@ -50,7 +50,8 @@ def run(name: str, frame: pd.DataFrame, seed: int) -> list[dict[str, object]]:
         "native (100 drawn columns)": (FoldedClassifier("tabpfn-v1", method="native"), everything),
         "native on the best 100": (FoldedClassifier("tabpfn-v1", method="native"), best),
         "bounded Core": (FoldedClassifier("tabpfn-v1", method="bounded-core"), everything),
-        "scff": (FoldedClassifier("tabpfn-v1"), everything),
+        "scff": (FoldedClassifier("tabpfn-v1", method="scff"), everything),
+        "auto": (FoldedClassifier("tabpfn-v1"), everything),
         "logistic regression": (make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)), everything),
     }
     rows: list[dict[str, object]] = []

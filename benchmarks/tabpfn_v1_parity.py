@@ -25,7 +25,7 @@ torch.nn.modules.transformer.Optional = typing.Optional  # type: ignore[attr-def
 from tabpfn import TabPFNClassifier  # noqa: E402
 
 from scff.backbones.registry import get_spec  # noqa: E402
-from scff.backbones.weights.checkpoints import fetch_tabpfn_v1  # noqa: E402
+from scff.backbones.weights.checkpoints import fetch  # noqa: E402
 from scff.tables.table import as_table  # noqa: E402
 
 TOLERANCE = 1e-5
@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--golden", type=Path, default=Path("tests/data/tabpfn_v1_golden.npz"))
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
-    weights = fetch_tabpfn_v1()
+    weights = fetch(get_spec("tabpfn-v1"))
     base = Path("build/tabpfn_v1_base/models_diff")
     base.mkdir(parents=True, exist_ok=True)
     link = base / weights.name

@@ -2,7 +2,7 @@
 
     python benchmarks/tabpfn_v2_regression.py DIRECTORY --out benchmarks/tabpfn_v2_regression.csv
 
-DIRECTORY holds one parquet file a table with a column ``target``. Every table is also widened by the products of its
+DIRECTORY holds one parquet file a table with a column ``target``. Every table is also read beside products of its
 columns, shuffled and cut off at a given width. "Equal memory" is native inference on the best columns, as many as a
 leaf has: its row of tokens is as long as the folded one.
 """
@@ -29,7 +29,7 @@ from scff import FoldedRegressor, compile_plan
 from scff.memory.meter import PeakMemory
 
 
-def widened(X: np.ndarray, width: int) -> np.ndarray:
+def with_products(X: np.ndarray, width: int) -> np.ndarray:
     """The table beside products of its standardised columns, ``width`` columns in all."""
     rng = np.random.default_rng(0)
     Z = (X - X.mean(axis=0)) / (X.std(axis=0) + 1e-12)
@@ -60,7 +60,7 @@ def main() -> None:
     for path in sorted(options.directory.glob("*.parquet")):
         frame = pd.read_parquet(path)
         plain, y = frame.drop(columns="target").to_numpy(np.float64), frame["target"].to_numpy(np.float64)
-        for X in (plain, widened(plain, options.width)):
+        for X in (plain, with_products(plain, options.width)):
             folds = KFold(options.folds, shuffle=True, random_state=0).split(X)
             for fold, (support, query) in enumerate(folds):
                 plan = compile_plan(X[support], y[support], options.leaf_width, routing="linear")

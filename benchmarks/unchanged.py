@@ -93,7 +93,7 @@ def regressors(folder: Path) -> Iterator[tuple[str, str]]:
     folder.mkdir(parents=True, exist_ok=True)
     build = {"tabicl": tiny_tabicl_regressor}
     if find_spec("tabpfn") is not None:
-        build["tabpfn-3"] = lambda path: tiny_tabpfn("tabpfn_v3", path, "regression")
+        build["tabpfn-v3"] = lambda path: tiny_tabpfn("tabpfn_v3", path, "regression")
         build["tabpfn-v2"] = lambda path: tiny_tabpfn("tabpfn_v2", path, "regression")
     for name, make in build.items():
         path = folder / f"{name}.ckpt"

@@ -29,7 +29,7 @@ ARMS = ("native", "folded")
 
 def build(model: str, path: Path) -> None:
     """Write a full-size checkpoint of random weights in the model's own format."""
-    if model == "tabpfn-3":
+    if model == "tabpfn-v3":
         return build_tabpfn(path)
     import torch
     from tabicl._model.tabicl import TabICL
@@ -95,7 +95,7 @@ def run_arm(arm: str, checkpoint: Path, columns: int, classes: int, threads: int
     method = (
         {"method": "native", "cache": False}
         if arm == "native"
-        else {"tail": "raw-residual" if classes == 2 else "gated"}
+        else {"method": "scff", "tail": "raw-residual" if classes == 2 else "paper"}
     )
     clf = FoldedClassifier(backbone=checkpoint, **method)
     clf.fit(X[:, :2], y).predict(Q[:, :2])  # weights, kernels and imports are the same for both arms
@@ -260,7 +260,7 @@ def plot(cells: list[dict], path: Path) -> None:
 def main() -> None:
     """Parse, measure, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", nargs="+", default=["tabicl-v2", "tabicl-v1", "tabpfn-3"])
+    parser.add_argument("--model", nargs="+", default=["tabicl-v2", "tabicl-v1", "tabpfn-v3"])
     parser.add_argument("--columns", nargs="+", type=int, default=[256, 512, 1024, 2048, 4096, 8192])
     parser.add_argument("--classes", nargs="+", type=int, default=[2, 10])
     parser.add_argument(

@@ -12,6 +12,12 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from scff.bench.records import CellKey, Record
 
 ROOT = Path(__file__).resolve().parent.parent
+VERDICT = {
+    "approved": True,
+    "reason": "lower",
+    "read": [{"name": "all30", "weight": 0.75, "share": 1.0}, {"name": "core", "weight": 0.25, "share": 1.0}],
+    "tried": [{"name": name, "share": 1.0, "loss": 0.5} for name in ("core", "linked", "all30")],
+}
 
 
 def write_panel(folder, n_rows=90, n_columns=150):
@@ -69,5 +75,6 @@ def record(
         "memory": {"meter": "linux-hwm", "start": 1000, "peak": 1000 + peak, "added": peak},
         "plan": {} if arm.startswith("native") else {"hash": "p", "core": core, "core_leaves": 2, "tail_leaves": 1},
         "gate": {"accepted": None, "alpha": 0.0, "reason": "refused"} if arm == "scff" else {},
+        "verdict": VERDICT if arm == "auto" else {},
     }
     return Record(CellKey("laptop", backbone, checkpoint, dataset, variant, fold, arm), **{**values, **more})

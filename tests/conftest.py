@@ -12,8 +12,10 @@ import torch
 from tabicl._model.tabicl import TabICL
 from tabicl._sklearn.preprocessing import PreprocessingPipeline, TransformToNumerical
 
+from scff import FoldedClassifier
 from scff.backbones import load_backbone
 from scff.backbones.tabicl.components import LeafComponents, n_components
+from scff.fold.methods import Runtime, compile_view
 
 # One thread per test process: two pytest workers share two cores better than two pools of two threads.
 torch.set_num_threads(1)
@@ -78,6 +80,23 @@ def as_read(backbone, X, Q):
     components = LeafComponents.fit(steps.X_transformed_, n)
     behind = components(steps.X_transformed_), components(steps.transform(Q))
     return np.hstack([X, behind[0]]), np.hstack([Q, behind[1]])
+
+
+def paper(backbone, **options):
+    """The paper's method, or another one that is named; most tests are about these and not about trials."""
+    return FoldedClassifier(backbone, **{"method": "scff", **options})
+
+
+def compiled(clf, view=0):
+    """What a fitted model has compiled of one view of its first reading."""
+    return clf.fitted_.readings[0].views[view]
+
+
+def compile_anew(clf, options, *, cache=True, limit=None):
+    """The first view of a fitted model compiled once more, with other blocks."""
+    view, y, rule = compiled(clf).view, clf.fitted_.y, clf.fitted_.settings.rule
+    runtime = Runtime.of(view, clf.plan_, len(y), "scff", options, cache=cache, limit=limit)
+    return compile_view(view, clf.plan_, y, runtime, rule=rule)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from backbone_models import ADAPTERS
-from scff import FoldedClassifier
+from conftest import paper
 from scff.backbones import load_backbone
 from scff.backbones.base import TokenView
 from scff.errors import BackboneError
@@ -53,7 +53,7 @@ def view_of(path, X, y, cache=True):
 
 
 def proba(path, Xs, ys, Xq, **options):
-    return FoldedClassifier(path, **options).fit(Xs, ys).predict_proba(Xq)
+    return paper(path, **options).fit(Xs, ys).predict_proba(Xq)
 
 
 @pytest.mark.parametrize("n_classes", [2, 7])
@@ -70,10 +70,10 @@ def test_native_is_the_upstream_package(adapter, path, n_classes):
 @pytest.mark.parametrize("n_classes", [2, 7])
 def test_one_leaf_is_native(path, n_classes):
     Xs, ys, Xq = make_table(n_classes)
-    folded = FoldedClassifier(path, fdr=0.9999, leaf_width=64).fit(Xs, ys)
+    folded = paper(path, fdr=0.9999, leaf_width=64).fit(Xs, ys)
     if len(folded.plan_.leaves) > 1:  # a column without any signal; leave it out for this promise
         Xs, Xq = Xs[:, folded.plan_.core], Xq[:, folded.plan_.core]
-        folded = FoldedClassifier(path, fdr=0.9999, leaf_width=64).fit(Xs, ys)
+        folded = paper(path, fdr=0.9999, leaf_width=64).fit(Xs, ys)
     assert len(folded.plan_.leaves) == 1
     np.testing.assert_array_equal(folded.predict_proba(Xq), proba(path, Xs, ys, Xq, method="native"))
 
@@ -96,7 +96,7 @@ def test_encoding_all_columns_as_a_leaf_gives_native_logits(path):
 @pytest.mark.parametrize("leaf_width", [1, 2, 5])
 def test_narrow_leaves(path, leaf_width):
     Xs, ys, Xq = make_table(3, n_columns=9)
-    model = FoldedClassifier(path, leaf_width=leaf_width).fit(Xs, ys)
+    model = paper(path, leaf_width=leaf_width).fit(Xs, ys)
     assert max(map(len, model.plan_.leaves)) <= leaf_width
     out = model.predict_proba(Xq)
     assert np.isfinite(out).all()
@@ -108,7 +108,7 @@ def test_missing_values_and_constant_columns(path):
     Xs, Xq = Xs.copy(), Xq.copy()
     Xs[::7, 3] = Xq[::3, 3] = Xq[:, 5] = np.nan
     Xs[:, 11] = Xq[:, 11] = 4.0
-    model = FoldedClassifier(path, leaf_width=8).fit(Xs, ys)
+    model = paper(path, leaf_width=8).fit(Xs, ys)
     assert 11 in model.plan_.unused
     assert 11 not in np.concatenate(model.plan_.leaves)
     out = model.predict_proba(Xq)
@@ -124,7 +124,7 @@ def test_categories(path):
     frame["colour"], query["colour"] = labels[ys], labels[np.arange(len(Xq)) % 3]
     frame["size"] = pd.Categorical(labels[ys][::-1])
     query["size"] = pd.Categorical(labels[np.arange(len(Xq)) % 2])
-    model = FoldedClassifier(path, leaf_width=8).fit(frame, ys)
+    model = paper(path, leaf_width=8).fit(frame, ys)
     leaves = {model.plan_.name(j) for leaf in model.plan_.leaves for j in leaf}
     assert {"colour", "size"} <= leaves
     assert "colour" in {model.plan_.name(j) for j in model.plan_.core}
@@ -136,7 +136,7 @@ def test_categories(path):
 
 def test_more_classes_than_the_model_has(adapter, path):
     Xs, ys, Xq = make_table(13, n_support=65)
-    model = FoldedClassifier(path, leaf_width=8)
+    model = paper(path, leaf_width=8)
     if adapter.many_classes:
         np.testing.assert_allclose(model.fit(Xs, ys).predict_proba(Xq).sum(axis=1), 1, atol=1e-5)
     else:
@@ -151,13 +151,13 @@ def test_blocks_and_caches_change_nothing(adapter, path, n_classes):
     for other in ({"query_chunk": 4}, {"leaf_batch": 3}, {"cache": False}, {"cache": "disk"}, {"memory_limit": "8GiB"}):
         np.testing.assert_allclose(proba(path, Xs, ys, Xq, leaf_width=6, **other), once, atol=1e-5, err_msg=str(other))
     if not adapter.rows_meet:
-        model = FoldedClassifier(path, leaf_width=6).fit(Xs, ys)
+        model = paper(path, leaf_width=6).fit(Xs, ys)
         np.testing.assert_allclose(model.predict_proba(Xq[4:7]), once[4:7], atol=1e-5)
 
 
 def test_the_support_does_not_see_query_rows(adapter, path):
     Xs, ys, Xq = make_table(2)
-    model = FoldedClassifier(path, leaf_width=6).fit(Xs, ys)
+    model = paper(path, leaf_width=6).fit(Xs, ys)
     plan, gate = model.plan_.hash, model.gate_
     alone = model.predict_proba(Xq[:1])
     crowd = model.predict_proba(np.vstack([Xq[:1], 1e3 * Xq[1:]]))[:1]
@@ -180,7 +180,7 @@ def test_one_context_and_one_head_call(path, monkeypatch):
             return _original(self, *args)
 
         monkeypatch.setattr(kind, name, counted)
-    model = FoldedClassifier(path, leaf_width=6, tail="paper").fit(Xs, ys)  # a rehearsal makes calls of its own
+    model = paper(path, leaf_width=6, tail="paper").fit(Xs, ys)  # a rehearsal makes calls of its own
     assert len(model.plan_.leaves) > 2
     assert calls == ["build_context"]
     model.predict_proba(Xq)

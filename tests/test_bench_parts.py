@@ -10,14 +10,16 @@ import pytest
 from sklearn import metrics as sk
 
 from bench_tools import shared_data, write_panel
+from scff import FoldedClassifier
 from scff.bench.arms import ARMS, build, get_arm
 from scff.bench.folds import get_protocol, make_split, protocols, stratified_order
 from scff.bench.generate import FeatureGenerator
-from scff.bench.metrics import score
+from scff.bench.metrics import measure
 from scff.bench.panels import Dataset, load_panel
 from scff.bench.studies import get_study, studies
 from scff.bench.variants import Variant, make_task, nuisance_columns
 from scff.errors import DataError
+from scff.fold.methods import METHODS
 
 PAPER = get_protocol("paper")
 
@@ -176,7 +178,7 @@ def test_metrics_agree_with_scikit_learn(n_classes):
     classes = np.array(["c", "a", "d", "b"][:n_classes])  # in no order
     proba = rng.dirichlet(np.ones(n_classes), 200)
     y = classes[rng.integers(0, n_classes, 200)]
-    got = score(proba, classes, y)
+    got = measure(proba, classes, y)
     order = np.argsort(classes)
     ranked, names = proba[:, order], classes[order]
     assert got["accuracy"] == pytest.approx(sk.accuracy_score(y, classes[proba.argmax(1)]))
@@ -190,12 +192,23 @@ def test_metrics_agree_with_scikit_learn(n_classes):
 
 def test_metrics_at_their_edges():
     classes = np.array(["a", "b"])
-    perfect = score(np.array([[1.0, 0.0], [0.0, 1.0]]), classes, np.array(["a", "b"]))
+    perfect = measure(np.array([[1.0, 0.0], [0.0, 1.0]]), classes, np.array(["a", "b"]))
     assert (perfect["accuracy"], perfect["nll"], perfect["brier"], perfect["ece"]) == (1.0, 0.0, 0.0, 0.0)
-    unseen = score(np.array([[0.6, 0.4]]), classes, np.array(["z"]))
+    unseen = measure(np.array([[0.6, 0.4]]), classes, np.array(["z"]))
     assert unseen["accuracy"] == 0.0
     assert unseen["nll"] == pytest.approx(-np.log(np.finfo(np.float32).eps))
     assert unseen["auc"] is None
+
+
+def test_scff_and_its_controls_are_the_papers_method_and_auto_is_the_default():
+    default = FoldedClassifier().get_params()
+    paper = {name: arm for name, arm in ARMS.items() if arm.kind == "fold" and name != "auto"}
+    assert all(arm.options["method"] in METHODS for arm in paper.values())
+    assert build(ARMS["auto"], "nano", "cpu", 8).method == default["method"] == "auto"
+    model = build(ARMS["scff"], "nano", "cpu", 8)
+    assert (model.method, model.tail, model.routing, model.n_estimators) == ("scff", "paper", "anova", 1)
+    hashes = {arm.settings_hash for arm in ARMS.values()}
+    assert len(hashes) == len(ARMS)  # no two arms do the same
 
 
 CHEAP = sorted(set(ARMS) - {"native-ensemble", "lightgbm"}) + ["prefix-5", "scff-leaf-16", "bounded-core-leaf-16"]
@@ -245,6 +258,7 @@ def test_studies_name_arms_and_reports_that_exist():
         assert {r["kind"] for r in study.reports} <= set(MAKERS)
         assert {f["kind"] for f in study.figures} <= set(DRAWERS)
         assert study.reports
+        assert "auto" not in study.arms[:2]  # the paper's arms first
     doses = get_study("nuisance").variants
     assert len(doses) == 13  # dose zero once, four doses with three seeds each
     with pytest.raises(DataError, match="no arm"):

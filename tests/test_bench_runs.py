@@ -20,7 +20,7 @@ from scff.bench import jobs as jobs_module
 from scff.bench.cli import app
 from scff.bench.collect import collect
 from scff.bench.folds import get_protocol
-from scff.bench.jobs import RunSettings, checkpoint_of
+from scff.bench.jobs import RunSettings, backbone_name, checkpoint_of
 from scff.bench.panels import load_panel
 from scff.bench.records import CorruptRecord, Record, RecordStore
 from scff.bench.rendering import study_tables
@@ -29,6 +29,7 @@ from scff.bench.runner import run_jobs
 from scff.bench.studies import Study, get_study
 from scff.bench.variants import PLAIN
 from scff.bench.worker import ArmResult
+from scff.errors import DataError
 
 QUICK = get_protocol("quick")
 PAIR = Study("pair", "", "", "all", ("native", "scff"), ((PLAIN, ("native", "scff")),))
@@ -217,7 +218,7 @@ def test_out_of_memory_halves_the_chunk_on_both_arms(panel, tmp_path, monkeypatc
         seconds = dict.fromkeys(("load", "plan", "compile", "predict", "total"), 1.0)
         classes = np.unique(request.y_support)
         return ArmResult(
-            "ok", "", np.full((rows, len(classes)), 1 / len(classes)), classes, seconds, memory, {}, {}, sha
+            "ok", "", np.full((rows, len(classes)), 1 / len(classes)), classes, seconds, memory, {}, {}, {}, sha
         )
 
     monkeypatch.setattr(jobs_module, "run_isolated", scarce)
@@ -263,16 +264,16 @@ def test_too_wide_a_table_is_excluded_with_the_reason(panel, tmp_path):
     assert all("up to 100 columns" in record.reason for record in cells(tmp_path).values())
 
 
-def test_cache_modes_and_stale_records(panel, tmp_path, monkeypatch):
+def test_reused_and_stale_records(panel, tmp_path, monkeypatch):
     calls, real = [], jobs_module.run_isolated
     monkeypatch.setattr(jobs_module, "run_isolated", lambda *a: calls.append(a[0].arm.name) or real(*a))
     one = panel.select(["wine"])
-    assert run(CHEAP, one, tmp_path, cache_mode="only").done == 0
+    assert run(CHEAP, one, tmp_path, reuse="only").done == 0
     assert calls == []
     run(CHEAP, one, tmp_path)
     run(CHEAP, one, tmp_path)
     assert len(calls) == 2
-    run(CHEAP, one, tmp_path, cache_mode="ignore")
+    run(CHEAP, one, tmp_path, reuse="no")
     assert len(calls) == 4
     store = RecordStore(tmp_path)
     stale = next(store.all())
@@ -295,6 +296,12 @@ def test_equal_memory_measures_the_grid_up_to_the_core(panel, tmp_path, monkeypa
     assert set(records) == {"bounded-core", "prefix-2", "prefix-4", f"prefix-{core}"}
     monkeypatch.setattr(jobs_module, "run_isolated", lambda *_: pytest.fail("everything is there already"))
     assert run(study, one, tmp_path).done == 4
+
+
+def test_records_call_a_backbone_by_its_name_and_a_checkpoint_by_its_file():
+    assert backbone_name("nano") == "nano"
+    assert backbone_name("tabpfn-2.5") == backbone_name("tabpfn-v2.5") == "tabpfn-v2.5"
+    assert backbone_name("weights/mine.ckpt") == "mine"
 
 
 def test_collect_gives_tabarena_columns(done):
@@ -321,16 +328,25 @@ def test_command_line(folder, tmp_path):
     assert listing.exit_code == 0
     assert "core-decomposition" in listing.output
     wrong = runner.invoke(app, ["run", "nope", "--panel", str(folder), "--results", str(tmp_path)])
-    assert wrong.exit_code == 1
-    assert "no study 'nope'" in wrong.output
+    assert isinstance(wrong.exception, DataError)  # `scff` makes it one sentence and exit code 2
+    assert "no study 'nope'" in str(wrong.exception)
     empty = runner.invoke(app, ["tables", "main", "--backbone", "nano", "--results", str(tmp_path)])
-    assert empty.exit_code == 1
+    assert isinstance(empty.exception, DataError)
+    assert runner.invoke(app, ["run", "main", "-j", "0"]).exit_code == 2
+    module = [sys.executable, "-m", "scff.bench", "tables", "main", "--backbone", "nano", "--results", str(tmp_path)]
+    said = subprocess.run(module, capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stderr.count("\n")) == (2, 1)
     arguments = ["--backbone", "nano", "--quick", "--results", str(tmp_path)]
     first = runner.invoke(app, ["run", "main", "--panel", str(folder), "--datasets", "wine", *arguments])
     assert first.exit_code == 0, first.output
-    assert "2 cells done, 0 failed or excluded, 0 left" in first.output
+    assert "3 cells done, 0 failed or excluded, 0 left" in first.output
+    verdict = next(r.verdict for r in RecordStore(tmp_path).all() if r.key.arm == "auto")
+    assert sum(one["weight"] for one in verdict["read"]) == pytest.approx(1)
+    assert verdict["tried"][0]["name"] == "core"
+    assert not any(r.verdict for r in RecordStore(tmp_path).all() if r.key.arm != "auto")  # the paper asks nothing
     shown = runner.invoke(app, ["tables", "main", *arguments])
     assert "### Main results" in shown.output
+    assert "### What held-back rows let the default read" in shown.output
     assert (tmp_path / "tables" / "main.tex").is_file()
     drawn = runner.invoke(app, ["figures", "main", *arguments])
     assert "main-paired-effects-nano.svg" in drawn.output

@@ -7,7 +7,7 @@ from scff.bench import stats
 from scff.bench.paper import printed
 from scff.errors import DataError
 
-BACKBONES = ("tabpfn-3", "tabicl-v1", "tabicl-v2", "refineicl-24l")
+BACKBONES = ("tabpfn-v3", "tabicl-v1", "tabicl-v2", "refineicl-24l")
 METRICS = (("accuracy", True, 3), ("nll", False, 5))  # name, larger is better, printed decimals
 
 

@@ -116,6 +116,21 @@ def test_every_number_of_the_main_tables_is_recomputed_from_the_files(tmp_path):
     assert text["Paired resources"][0][2] == f"{statistics.median(memory):.2f}× [{p10:.2f}, {p90:.2f}]"
 
 
+def test_what_the_default_read_is_counted_over_folds(tmp_path):
+    fill(tmp_path, ["native", "scff", "auto"])
+    tables = {t.title: t for t in study_tables(get_study("main"), [Results.load(tmp_path, LAPTOP, "nano")])}
+    text = [[c.text for c in row] for row in tables["What held-back rows let the default read"].rows]
+    folds = str(len(TABLES) * 3)
+    assert text == [
+        ["nano", "core", folds, folds, "0.25"],
+        ["nano", "linked", folds, "0", "–"],
+        ["nano", "all30", folds, folds, "0.75"],
+    ]
+    contrasts = [row[1].text for row in tables["The library's default beside the paper's method"].rows]
+    assert contrasts == ["auto − native", "auto − scff"]
+    assert [row[1].text for row in tables["All folds"].rows] == ["scff − native"]  # the paper's tables stay the paper's
+
+
 def test_a_cell_names_exactly_its_records(tmp_path):
     fill(tmp_path, ["native", "scff"])
     results = Results.load(tmp_path, LAPTOP, "nano")

@@ -9,8 +9,7 @@ import pytest
 import torch
 from tabicl._model.tabicl import TabICL
 
-from conftest import V1, V2, make_wide
-from scff import FoldedClassifier
+from conftest import V1, V2, make_wide, paper
 from scff.backbones import BackboneSpec, Weights, get_spec, load_backbone, register, registry, specs
 from scff.backbones.weights import checkpoints
 from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError, CheckpointMissing
@@ -122,7 +121,7 @@ def test_files_of_the_first_tabicl_load(tmp_path, checkpoint_dir):
     old = tmp_path / "tabicl-classifier-v1-0208.ckpt"
     torch.save(payload | {"config": {k: v for k, v in V1.items() if k not in new}}, old)
     X, y, Q = make_wide()
-    a, b = (FoldedClassifier(backbone=p, leaf_width=32).fit(X, y) for p in (old, checkpoint_dir / "v1.ckpt"))
+    a, b = (paper(p, leaf_width=32).fit(X, y) for p in (old, checkpoint_dir / "v1.ckpt"))
     np.testing.assert_array_equal(a.predict_proba(Q), b.predict_proba(Q))
 
 
@@ -131,7 +130,7 @@ def test_any_depth_of_context_loads_by_path(tmp_path):
     path = tmp_path / "deep.ckpt"
     torch.save({"config": config, "state_dict": TabICL(**config).state_dict()}, path)
     X, y, Q = make_wide()
-    clf = FoldedClassifier(backbone=path, leaf_width=32).fit(X, y)
+    clf = paper(path, leaf_width=32).fit(X, y)
     assert clf.backbone_ == "tabicl"
     assert np.isfinite(clf.predict_proba(Q)).all()
 

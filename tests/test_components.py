@@ -11,7 +11,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.decomposition import PCA
 from tabicl import TabICLClassifier
 
-from conftest import as_read, checkpoint_path, make_wide
+from conftest import as_read, checkpoint_path, make_wide, paper
 from scff import FoldedClassifier
 from scff.backbones.registry import load_backbone
 from scff.backbones.tabicl.components import LeafComponents, n_components
@@ -88,7 +88,7 @@ def test_only_a_checkpoint_that_says_so_has_them(checkpoint_dir: Path, tmp_path:
         upstream = TabICLClassifier(
             n_estimators=1, model_path=checkpoint_path(str(path)), allow_auto_download=False, device="cpu"
         ).fit(widened_X, y)
-        native = FoldedClassifier(backbone=str(path), method="native", cache=False).fit(X, y)
+        native = paper(str(path), method="native", cache=False).fit(X, y)
         proba[path] = native.predict_proba(Q)
         np.testing.assert_array_equal(proba[path], upstream.predict_proba(widened_Q))
     first, second = proba.values()

@@ -11,14 +11,11 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from conftest import make_wide
-from scff import FoldedClassifier
+from conftest import compile_anew, make_wide, paper
 from scff.backbones.base import LeafCache
 from scff.cli.main import app
 from scff.errors import DataError
 from scff.fold.algorithm import fold
-from scff.fold.budget import compile_members
-from scff.fold.caches import CacheStore
 from scff.fold.encode import FoldOptions, Queries
 from scff.memory.device import leaves_that_fit, to_device
 from scff.tables.table import Table
@@ -29,28 +26,28 @@ SETTINGS = {"leaf_width": 16, "tail": "raw-residual"}
 def test_leaf_batch_follows_free_memory():
     assert [leaves_that_fit(free << 20, 100 << 20) for free in (0, 150, 399, 400, 1000, 10**6)] == [1, 1, 1, 2, 5, 64]
     assert leaves_that_fit(None, 1 << 40) == 8
-    assert FoldOptions.on(torch.device("cuda"), "auto", "auto", False, False).leaf_batch is None
-    assert FoldOptions.on(torch.device("cpu"), "auto", "auto", False, False).leaf_batch == 1
-    assert FoldOptions.on(torch.device("cuda"), 3, "auto", False, False).leaf_batch == 3
+    assert FoldOptions.on(torch.device("cuda"), "auto", "auto", False).leaf_batch is None
+    assert FoldOptions.on(torch.device("cpu"), "auto", "auto", False).leaf_batch == 1
+    assert FoldOptions.on(torch.device("cuda"), 3, "auto", False).leaf_batch == 3
 
 
 def test_an_accelerators_free_memory_decides_how_many_leaves_go_together(monkeypatch):
     X, y, Q = make_wide()
-    clf = FoldedClassifier("nano", **SETTINGS).fit(X, y)
-    view = clf._runtime[1][0].view
+    clf = paper("nano", **SETTINGS).fit(X, y)
+    view = clf.fitted_.readings[0].views[0].view
     leaf_bytes = view.native_bytes(max(map(len, clf.plan_.leaves)), 1024)
     sizes = []
     encode = type(view).encode_support
     monkeypatch.setattr(type(view), "encode_support", lambda self, g: sizes.append(len(g)) or encode(self, g))
-    options = FoldOptions.on(torch.device("cuda"), "auto", "auto", False, False)
+    options = FoldOptions.on(torch.device("cuda"), "auto", "auto", False)
     for room in (1, 3):
         del sizes[:]
-        monkeypatch.setattr("scff.fold.budget.free_bytes", lambda device, room=room: 2 * room * leaf_bytes)
-        (member,) = compile_members([view], clf.plan_, y, "scff", clf._rule, None, True, options, None)
+        monkeypatch.setattr("scff.fold.methods.free_bytes", lambda device, room=room: 2 * room * leaf_bytes)
+        member = compile_anew(clf, options)
         assert max(sizes) == room
         assert sum(sizes) == len(clf.plan_.leaves)
         logits = member.predict(Table(Q)).numpy()
-        np.testing.assert_allclose(logits, clf._runtime[1][0].predict(Table(Q)).numpy(), atol=1e-5)
+        np.testing.assert_allclose(logits, clf.fitted_.readings[0].views[0].predict(Table(Q)).numpy(), atol=1e-5)
 
 
 class SmallDevice:
@@ -109,9 +106,9 @@ def test_copies_to_cuda_are_pinned_and_do_not_block():
 def test_ray_is_for_leaves(settings):
     X, y, _ = make_wide()
     with pytest.raises(DataError, match='engine="ray" spreads the leaves'):
-        FoldedClassifier("nano", engine="ray", **settings).fit(X, y)
+        paper("nano", engine="ray", **settings).fit(X, y)
     with pytest.raises(DataError, match="engine must be one of local, ray"):
-        FoldedClassifier("nano", engine="spark").fit(X, y)
+        paper("nano", engine="spark").fit(X, y)
 
 
 @pytest.fixture(scope="module")
@@ -126,8 +123,8 @@ def ray():
 @pytest.mark.parametrize("settings", [{}, {"cache": False}, {"memory_limit": "64MiB", "query_chunk": 6}])
 def test_a_cluster_gives_the_local_result(ray, settings):
     X, y, Q = make_wide()
-    local = FoldedClassifier("nano", **SETTINGS).fit(X, y)
-    spread = FoldedClassifier("nano", engine="ray", **SETTINGS, **settings).fit(X, y)
+    local = paper("nano", **SETTINGS).fit(X, y)
+    spread = paper("nano", engine="ray", **SETTINGS, **settings).fit(X, y)
     assert spread.plan_ == local.plan_
     assert spread.gate_.accepted == local.gate_.accepted
     reference = local.predict_proba(Q)
@@ -140,8 +137,8 @@ def test_a_worker_killed_in_the_middle_changes_nothing(ray, tmp_path, moment):
     from scff.fold.ray import RayEngine
 
     X, y, Q = make_wide()
-    clf = FoldedClassifier("nano", **SETTINGS).fit(X, y)
-    member = clf._runtime[1][0]
+    clf = paper("nano", **SETTINGS).fit(X, y)
+    member = clf.fitted_.readings[0].views[0]
     driver, victims = os.getpid(), tmp_path
 
     class Deadly:
@@ -162,9 +159,8 @@ def test_a_worker_killed_in_the_middle_changes_nothing(ray, tmp_path, moment):
                     os.kill(os.getpid(), signal.SIGKILL)
             return found
 
-    spread = fold(
-        Deadly(member.view), clf.plan_, y, CacheStore(), rule=clf._rule, engine=RayEngine(FoldOptions(), most=4)
-    )
+    engine = RayEngine(FoldOptions(), most=4)
+    spread = fold(Deadly(member.view), clf.plan_, y, engine, rule=clf.fitted_.settings.rule)
     logits = spread.predict(Table(Q)).numpy()
     assert (victims / "pid").exists()  # one was killed
     np.testing.assert_allclose(logits, member.predict(Table(Q)).numpy(), atol=1e-5)
@@ -201,7 +197,7 @@ def test_an_error_on_a_worker_is_the_same_sentence(ray, tmp_path):
     from scff.serving.ray import score_parts
 
     X, y, _ = make_wide(n_columns=20)
-    clf = FoldedClassifier("nano").fit(pd.DataFrame(X, columns=[f"g{j}" for j in range(20)]), y)
+    clf = paper("nano").fit(pd.DataFrame(X, columns=[f"g{j}" for j in range(20)]), y)
     with pytest.raises(DataError, match="There is no file"):
         list(score_parts(clf, [tmp_path / "missing.parquet"], True))
 

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tabicl import TabICLClassifier
 
-from conftest import as_read, checkpoint_path, make_wide
+from conftest import as_read, checkpoint_path, make_wide, paper
 from scff import FoldedClassifier, TailRule
 from scff.errors import BackboneNotAvailable, CheckpointError, CheckpointMissing, DataError
 
@@ -46,14 +46,14 @@ def test_mixed_frames_are_native_when_one_leaf_holds_them(backbone, cache):
     as_number = X.assign(flag=X["flag"].astype(float))  # TabICL alone would drop NumPy's bool without a word
     support, query = as_read(backbone, as_number[:60], as_number[60:])
     upstream.fit(support, y[:60])
-    native = FoldedClassifier(backbone=backbone, method="native", cache=cache).fit(X[:60], y[:60])
+    native = paper(backbone, method="native", cache=cache).fit(X[:60], y[:60])
     np.testing.assert_array_equal(native.predict_proba(X[60:]), upstream.predict_proba(query))
 
 
 def test_mixed_frames_fold_and_name_their_columns():
     polars = pytest.importorskip("polars", reason="polars is in the test extra")
     X, y = mixed_frame()
-    clf = FoldedClassifier(backbone="nano", leaf_width=4).fit(X[:60], y[:60])
+    clf = paper("nano", leaf_width=4).fit(X[:60], y[:60])
     assert clf.feature_names_in_.tolist() == list(X.columns)
     assert clf.plan_.names == tuple(X.columns)
     assert sorted(np.concatenate(clf.plan_.leaves)) == list(range(24))
@@ -68,15 +68,15 @@ def test_mixed_frames_fold_and_name_their_columns():
 def test_polars_at_fit_equals_pandas_at_fit():
     polars = pytest.importorskip("polars", reason="polars is in the test extra")
     X, y = mixed_frame()
-    a = FoldedClassifier(backbone="nano", leaf_width=4).fit(X[:60], y[:60])
-    b = FoldedClassifier(backbone="nano", leaf_width=4).fit(polars.from_pandas(X[:60]), y[:60])
+    a = paper("nano", leaf_width=4).fit(X[:60], y[:60])
+    b = paper("nano", leaf_width=4).fit(polars.from_pandas(X[:60]), y[:60])
     assert a.plan_ == b.plan_
     np.testing.assert_allclose(a.predict_proba(X[60:]), b.predict_proba(X[60:]), atol=1e-6)
 
 
 def test_missing_values_and_unknown_categories_at_predict():
     X, y = mixed_frame()
-    clf = FoldedClassifier(backbone="nano", leaf_width=4).fit(X[:60], y[:60])
+    clf = paper("nano", leaf_width=4).fit(X[:60], y[:60])
     rows = X[60:].copy()
     rows["text"] = "violet"
     rows["n1"] = np.nan
@@ -90,12 +90,12 @@ def test_ensemble_members_are_tabicls_own(backbone):
     upstream = TabICLClassifier(
         n_estimators=4, model_path=checkpoint_path(backbone), allow_auto_download=False, device="cpu", random_state=7
     ).fit(X, y)
-    native = FoldedClassifier(backbone=backbone, method="native", n_estimators=4, random_state=7).fit(X, y)
+    native = paper(backbone, method="native", n_estimators=4, random_state=7).fit(X, y)
     if backbone != "nano":
         # TabICL embeds the columns of ungrouped models once, with the class order of the first member. That is right
         # for v1, which does not look at labels there; nano does, and here every member sees its own.
         np.testing.assert_allclose(native.predict_proba(Q), upstream.predict_proba(Q), atol=1e-5)
-    folded = FoldedClassifier(backbone=backbone, n_estimators=4, leaf_width=5).fit(X, y)
+    folded = paper(backbone, n_estimators=4, leaf_width=5).fit(X, y)
     assert len(folded.gates_) == 4
     assert np.isfinite(folded.predict_proba(Q)).all()
 
@@ -103,7 +103,7 @@ def test_ensemble_members_are_tabicls_own(backbone):
 @pytest.mark.parametrize("method", ["scff", "native", "raw-core", "bounded-core", "mass-huber"])
 def test_every_method_learns(method):
     X, y = load_breast_cancer(return_X_y=True)
-    clf = FoldedClassifier(backbone="nano", method=method, leaf_width=8).fit(X[:200], y[:200])
+    clf = paper("nano", method=method, leaf_width=8).fit(X[:200], y[:200])
     assert clf.score(X[200:400], y[200:400]) > 0.88
 
 
@@ -122,14 +122,14 @@ def test_every_method_learns(method):
 )
 def test_component_controls_run(settings):
     X, y, Q = make_wide(3)
-    proba = FoldedClassifier(backbone="nano", leaf_width=32, **settings).fit(X, y).predict_proba(Q)
+    proba = paper("nano", leaf_width=32, **settings).fit(X, y).predict_proba(Q)
     np.testing.assert_allclose(proba.sum(1), 1, rtol=1e-6)
 
 
 def test_pipelines_and_grid_search():
     X, y = load_breast_cancer(return_X_y=True)
     search = GridSearchCV(
-        make_pipeline(StandardScaler(), FoldedClassifier(backbone="nano")),
+        make_pipeline(StandardScaler(), paper("nano")),
         {"foldedclassifier__leaf_width": [4, 16], "foldedclassifier__method": ["scff", "bounded-core"]},
         cv=2,
     )
@@ -138,7 +138,7 @@ def test_pipelines_and_grid_search():
 
 def test_pickles_hold_no_weights_and_predict_the_same(tmp_path, checkpoint_dir):
     X, y, Q = make_wide()
-    clf = FoldedClassifier(backbone=checkpoint_dir / "v2.ckpt", leaf_width=16, tail="raw-residual").fit(X, y)
+    clf = paper(checkpoint_dir / "v2.ckpt", leaf_width=16, tail="raw-residual").fit(X, y)
     expected = clf.predict_proba(Q)
     size = len(pickle.dumps(clf))
     assert size < X.nbytes + 60 * 32 * 8 * 4 + 100_000
@@ -166,7 +166,7 @@ def test_a_saved_model_wants_the_very_weights_it_was_fitted_with(tmp_path, check
     X, y, Q = make_wide()
     weights = tmp_path / "mine.ckpt"
     weights.write_bytes((checkpoint_dir / "v2.ckpt").read_bytes())
-    saved = pickle.dumps(FoldedClassifier(backbone=weights).fit(X, y))
+    saved = pickle.dumps(paper(weights).fit(X, y))
     weights.write_bytes((checkpoint_dir / "v1.ckpt").read_bytes())
     with pytest.raises(CheckpointError, match="not those this model was fitted with"):
         pickle.loads(saved).predict(Q)
@@ -217,7 +217,7 @@ X0, y0, Q0 = make_wide(n_columns=6)
 )
 def test_bad_tables_are_one_typed_error(X, y, message):
     with pytest.raises(DataError, match=message) as caught:
-        FoldedClassifier(backbone="nano").fit(X, y)
+        paper("nano").fit(X, y)
     assert "\n\n" not in str(caught.value)
 
 
@@ -241,7 +241,7 @@ def test_bad_parameters_are_one_typed_error(settings, error, message):
 
 def test_an_all_constant_table_predicts_the_class_frequencies_of_nothing_better():
     X = np.ones((30, 5))
-    clf = FoldedClassifier(backbone="nano").fit(X, np.arange(30) % 2)
+    clf = paper("nano").fit(X, np.arange(30) % 2)
     assert clf.plan_.core.tolist() == [0]
     proba = clf.predict_proba(X[:3])
     assert np.isfinite(proba).all()
@@ -249,17 +249,17 @@ def test_an_all_constant_table_predicts_the_class_frequencies_of_nothing_better(
 
 
 def test_a_class_unseen_at_fit_scores_as_wrong_and_is_never_predicted():
-    clf = FoldedClassifier(backbone="nano").fit(X0, y0)
+    clf = paper("nano").fit(X0, y0)
     assert clf.score(Q0, np.full(len(Q0), 2)) == 0
 
 
 def test_different_columns_at_predict_are_refused():
     frame = pd.DataFrame(X0, columns=list("abcdef"))
-    clf = FoldedClassifier(backbone="nano").fit(frame, y0)
+    clf = paper("nano").fit(frame, y0)
     with pytest.raises(DataError, match="feature names"):
         clf.predict(frame.rename(columns={"a": "z"}))
     with pytest.raises(DataError, match="features"):
-        FoldedClassifier(backbone="nano").fit(X0, y0).predict(Q0[:, :5])
+        paper("nano").fit(X0, y0).predict(Q0[:, :5])
     with pytest.raises(DataError, match="'c' was numeric at fit"):
         clf.predict(frame.assign(c="text"))
     empty = frame.assign(c=pd.Series([None] * len(frame), dtype=object))

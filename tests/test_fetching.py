@@ -13,12 +13,12 @@ import pytest
 
 from scff.backbones.base import BackboneSpec, Weights
 from scff.backbones.weights import checkpoints
-from scff.backbones.weights.fetching import PyPIMember, fetch_member
+from scff.backbones.weights.fetching import ArchivedFile, fetch_archived
 from scff.errors import CheckpointError, CheckpointMissing
 
 CONTENT = bytes(range(256)) * 5000
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
-SOURCE = PyPIMember("some-thing", "1.0", "models/weights.bin")
+SOURCE = ArchivedFile("some-thing", "1.0", "models/weights.bin")
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -47,9 +47,9 @@ def index(tmp_path, monkeypatch):
     server.shutdown()
 
 
-def test_only_the_member_is_stored(index, tmp_path):
+def test_only_the_file_is_stored(index, tmp_path):
     target = tmp_path / "cache" / "weights.bin"
-    assert fetch_member(SOURCE, target, DIGEST) == target
+    assert fetch_archived(SOURCE, target, DIGEST) == target
     assert target.read_bytes() == CONTENT
     assert [path.name for path in target.parent.iterdir()] == ["weights.bin"]
 
@@ -57,7 +57,7 @@ def test_only_the_member_is_stored(index, tmp_path):
 def test_a_wrong_digest_leaves_nothing(index, tmp_path):
     target = tmp_path / "cache" / "weights.bin"
     with pytest.raises(CheckpointError, match="expected 000000000000"):
-        fetch_member(SOURCE, target, "0" * 64)
+        fetch_archived(SOURCE, target, "0" * 64)
     assert list(target.parent.iterdir()) == []
 
 
@@ -66,23 +66,23 @@ def test_half_a_download_leaves_nothing(index, tmp_path):
     archive.write_bytes(archive.read_bytes()[:4000])
     target = tmp_path / "cache" / "weights.bin"
     with pytest.raises(CheckpointMissing, match="could not be downloaded"):
-        fetch_member(SOURCE, target, DIGEST)
+        fetch_archived(SOURCE, target, DIGEST)
     assert list(target.parent.iterdir()) == []
 
 
 def test_what_the_index_does_not_have(index, tmp_path):
     with pytest.raises(CheckpointMissing, match=r"has no some_thing-2\.0"):
-        fetch_member(PyPIMember("some-thing", "2.0", "x"), tmp_path / "w", DIGEST)
+        fetch_archived(ArchivedFile("some-thing", "2.0", "x"), tmp_path / "w", DIGEST)
     with pytest.raises(CheckpointMissing, match="404"):
-        fetch_member(PyPIMember("nothing", "1.0", "x"), tmp_path / "w", DIGEST)
-    with pytest.raises(CheckpointError, match="no member"):
-        fetch_member(PyPIMember("some-thing", "1.0", "x"), tmp_path / "w", DIGEST)
+        fetch_archived(ArchivedFile("nothing", "1.0", "x"), tmp_path / "w", DIGEST)
+    with pytest.raises(CheckpointError, match="no file"):
+        fetch_archived(ArchivedFile("some-thing", "1.0", "x"), tmp_path / "w", DIGEST)
 
 
 def test_an_index_that_cannot_be_reached(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     with pytest.raises(CheckpointMissing, match="PIP_INDEX_URL"):
-        fetch_member(SOURCE, tmp_path / "w", DIGEST)
+        fetch_archived(SOURCE, tmp_path / "w", DIGEST)
 
 
 def test_fetch_stores_in_the_cache_once(index, tmp_path, monkeypatch):
@@ -107,7 +107,7 @@ def test_offline_forbids_the_index_too(index, tmp_path, monkeypatch):
 
 def test_the_written_form_is_checked():
     with pytest.raises(CheckpointError, match="pypi:<project>"):
-        PyPIMember.parse("pypi:pfns/file")
+        ArchivedFile.parse("pypi:pfns/file")
 
 
 def _spec():

@@ -61,7 +61,7 @@ def test_mlflow_gets_plan_gate_scores_and_report(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     y = np.arange(80) % 2
     X = rng.normal(size=(80, 40)) + (np.arange(40) < 5) * y[:, None]
-    clf = FoldedClassifier(backbone="nano", leaf_width=16).fit(X[:50], y[:50])
+    clf = FoldedClassifier(backbone="nano", method="scff", leaf_width=16).fit(X[:50], y[:50])
     mlflow.set_tracking_uri((tmp_path / "mlruns").as_uri())
     with mlflow.start_run() as run:
         mlflow_logging.log_folded(clf, X[50:], y[50:])
@@ -73,6 +73,10 @@ def test_mlflow_gets_plan_gate_scores_and_report(tmp_path, monkeypatch):
     assert FoldPlan.from_json(text("plan.json")) == clf.plan_
     assert json.loads(text("gate.json"))["reason"] == clf.gate_.reason
     assert text("report.html").startswith("<!doctype html>")
+    with mlflow.start_run() as run:
+        mlflow_logging.log_folded(FoldedClassifier(backbone="nano", leaf_width=16).fit(X[:50], y[:50]))
+    verdicts = mlflow.artifacts.load_text(f"{mlflow.get_run(run.info.run_id).info.artifact_uri}/verdicts.json")
+    assert json.loads(verdicts)["verdicts"][0]["tried"][0]["name"] == "core"
 
 
 def test_autogluon_fits_a_table_wider_than_it_gives_other_models(wide):

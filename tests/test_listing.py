@@ -51,6 +51,7 @@ def test_every_backbone_has_a_row(bare):
     v1 = rows["tabpfn-v1"]
     assert (v1.where, v1.path, v1.command) == ("missing", None, "scff backbones fetch tabpfn-v1")
     assert (v1.leaf_width, v1.classes, v1.rows) == (100, 10, 1024)
+    assert rows["tabpfn-v2.5"].aliases == ("tabpfn-2.5", "tabpfnv2.5")
 
 
 def test_the_documented_search_order(bare, monkeypatch):
@@ -80,13 +81,13 @@ def test_the_pinned_table():
     pinned = {name: spec.weights.sha256 for name, spec in specs().items() if spec.weights is not None}
     assert pinned["tabpfn-v1"] == "3c9aadaeddbf51462af8c0ee4b3ca3c697890f77e92318abbb0821b75261c392"
     assert pinned["tabicl-v2"] == "bdc7dbd5e4ff21f8f0456fcf90c6b7cdf72dbea960f2d05b19bec19f9b3d4ed0"
-    assert pinned["tabpfn-3"] == "d0d865d54dfbc524f5703104be90620182dca7e5fb2c16de72e9959ea18f3988"
+    assert pinned["tabpfn-v3"] == "d0d865d54dfbc524f5703104be90620182dca7e5fb2c16de72e9959ea18f3988"
     assert pinned["tabicl-v1"].startswith("04c5c1d261c1")
 
 
 def test_a_package_that_is_not_there_is_the_first_thing_to_get(bare, monkeypatch):
     monkeypatch.setattr(listing, "find_spec", lambda name: None)
-    row = next(row for row in listing.listing() if row.name == "tabpfn-3")
+    row = next(row for row in listing.listing() if row.name == "tabpfn-v3")
     assert (row.installed, row.command) == (False, "pip install 'scff[tabpfn]'")
 
 

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import make_wide
-from scff import FoldedClassifier
+from conftest import make_wide, paper
 from scff.backbones.base import LeafCache
 from scff.errors import DataError, MemoryBudgetError
 from scff.fold.caches import CacheStore
@@ -72,14 +71,14 @@ def test_an_impossible_budget_says_what_would_do():
 def test_over_budget_is_one_typed_error_and_nothing_is_dropped(backbone, method):
     X, y, _ = make_wide()
     with pytest.raises(MemoryBudgetError, match=r"memory_limit is 1\.0 KiB"):
-        FoldedClassifier(backbone=backbone, method=method, memory_limit=1024).fit(X, y)
+        paper(backbone, method=method, memory_limit=1024).fit(X, y)
 
 
 def test_a_limit_changes_no_prediction(backbone):
     X, y, Q = make_wide()
     settings = {"backbone": backbone, "leaf_width": 32, "tail": "raw-residual"}
-    free = FoldedClassifier(**settings).fit(X, y)
-    bound = FoldedClassifier(**settings, memory_limit="32MiB").fit(X, y)
+    free = paper(**settings).fit(X, y)
+    bound = paper(**settings, memory_limit="32MiB").fit(X, y)
     assert bound.plan_ == free.plan_  # every row, every column
     np.testing.assert_allclose(bound.predict_proba(Q), free.predict_proba(Q), atol=1e-5)
 

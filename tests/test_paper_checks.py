@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from scff import compile_plan, tail
+from scff import compile_plan
 from scff.fold.algorithm import fold
 from scff.fold.caches import CacheStore
+from scff.fold.encode import FoldOptions, LocalEngine
+from scff.gate.decide import decide
+from scff.gate.record import TailRule
 from scff.tables.table import Table
+
+
+def engine():
+    return LocalEngine(CacheStore(), FoldOptions())
 
 
 def separable_tail(n=200, size=8, seed=0):
@@ -71,20 +78,20 @@ class RecordingView:
 
 def test_support_only_routing_under_a_hundredfold_query_shift():
     core, t, y = separable_tail()
-    decision = tail.gate(core, t, y, n_tail_leaves=3)
+    decision = decide(core, t, y, n_tail_leaves=3)
     assert decision.accepted
     rng = np.random.default_rng(1)
     query_core, query_tail = rng.normal(size=(2, 50, 8))
     before = decision.update(query_core, query_tail)
     after = decision.update(100 * query_core, 100 * query_tail)
     assert not np.allclose(before, after)  # the queries moved,
-    assert decision == tail.gate(core, t, y, n_tail_leaves=3)  # the decision did not
+    assert decision == decide(core, t, y, n_tail_leaves=3)  # the decision did not
 
 
 def test_residual_is_orthogonal_to_the_core():
     core, t, y = separable_tail()
-    rule = tail.TailRule(candidates=("raw",))
-    decision = tail.gate(core, t, y, n_tail_leaves=3, rule=rule)
+    rule = TailRule(candidates=("raw",))
+    decision = decide(core, t, y, n_tail_leaves=3, rule=rule)
     assert decision.accepted == "raw"
     b = core - core.mean(axis=0)
     r = decision.support_update
@@ -93,8 +100,8 @@ def test_residual_is_orthogonal_to_the_core():
 
 def test_prototype_update_lies_in_the_span_of_the_class_prototypes():
     core, t, y = separable_tail()
-    rule = tail.TailRule(candidates=("prototype",))
-    decision = tail.gate(core, t, y, n_tail_leaves=3, rule=rule)
+    rule = TailRule(candidates=("prototype",))
+    decision = decide(core, t, y, n_tail_leaves=3, rule=rule)
     assert decision.accepted == "prototype"
     b, u = core - core.mean(axis=0), t - t.mean(axis=0)
     r = u - decision.rho * b
@@ -106,7 +113,7 @@ def test_prototype_update_lies_in_the_span_of_the_class_prototypes():
 
 def test_split_half_fisher_improves_on_both_halves():
     core, t, y = separable_tail()
-    decision = tail.gate(core, t, y, n_tail_leaves=3)
+    decision = decide(core, t, y, n_tail_leaves=3)
     for candidate in decision.candidates:
         assert candidate.fisher_a[1] > 10 * candidate.fisher_a[0]
         assert candidate.fisher_b[1] > 10 * candidate.fisher_b[0]
@@ -114,7 +121,7 @@ def test_split_half_fisher_improves_on_both_halves():
 
 def test_prototype_nll_gains_in_both_directions():
     core, t, y = separable_tail()
-    decision = tail.gate(core, t, y, n_tail_leaves=3)
+    decision = decide(core, t, y, n_tail_leaves=3)
     best = next(c for c in decision.candidates if c.name == decision.accepted)
     assert best.nll_gain > 0.439
     assert best.nll_gain == max(c.nll_gain for c in decision.candidates if c.passed)
@@ -138,7 +145,7 @@ def test_symmetric_nuisance_tail_leaves_the_core_unchanged(n_leaves):
     assert plan.core.tolist() == [0]
     assert len(plan.tail_leaves) == n_leaves
     view = RecordingView(X, y, message=message)
-    folded = fold(view, plan, y, CacheStore(), rule=tail.TailRule())
+    folded = fold(view, plan, y, engine(), rule=TailRule())
     assert folded.gate.accepted is None
     np.testing.assert_array_equal(folded.predict(Table(X)).numpy(), core_message.astype(np.float32))
 
@@ -150,8 +157,8 @@ def test_exact_fallback_of_a_rejected_and_of_a_multiclass_tail(n_classes):
     X = rng.normal(size=(90, 60))
     X[:, :4] += 2 * y[:, None]
     plan = compile_plan(X, y, leaf_width=8)
-    full = fold(RecordingView(X, y), plan, y, CacheStore(), rule=tail.TailRule())
+    full = fold(RecordingView(X, y), plan, y, engine(), rule=TailRule())
     assert full.gate.accepted is None
     assert full.gate.alpha == 0
-    core = fold(RecordingView(X, y), plan, y, CacheStore(), rule=None)
+    core = fold(RecordingView(X, y), plan, y, engine(), rule=None)
     assert torch.equal(full.predict(Table(X)), core.predict(Table(X)))

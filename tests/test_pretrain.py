@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 import scff
 from scff.backbones.weights.checkpoints import sha256
+from scff.errors import PretrainError
 from scff.pretrain import network, tutor
 from scff.pretrain.batches import draw_batch, draw_for
 from scff.pretrain.card import write_card
@@ -29,9 +30,9 @@ from scff.pretrain.config import Mix, ModelConfig, RecipeConfig, Stage
 from scff.pretrain.growth import grow, restack
 from scff.pretrain.measurements import contrast_tasks, factor_tasks
 from scff.pretrain.muon import orthogonalise, split_parameters
-from scff.pretrain.pool import Pool, PoolConfig, draw_pool, widen
+from scff.pretrain.pool import Pool, PoolConfig, augment, draw_pool
 from scff.pretrain.run import Job, run
-from scff.pretrain.tables import MAX_CLASSES, UNSEEN, TableBatch, finish, native_view, relabel
+from scff.pretrain.table_batch import MAX_CLASSES, UNSEEN, TableBatch, finish, native_view, relabel
 from scff.pretrain.trainer import Trainer
 from scff.pretrain.validation import real_tables, synthetic_tables, validate
 
@@ -157,7 +158,7 @@ def test_restacked_blocks_stand_where_the_order_says() -> None:
     # Copies, not the same memory: they are to go different ways.
     first, last = (weights[f"icl_predictor.tf_icl.blocks.{i}.linear1.weight"] for i in (0, 2))
     assert first.data_ptr() != last.data_ptr()
-    with pytest.raises(ValueError, match="3 context blocks, and block 3"):
+    with pytest.raises(PretrainError, match="3 context blocks, and block 3"):
         restack(weights, (0, 3))
 
 
@@ -296,7 +297,7 @@ def test_a_tutored_stage_is_another_lesson() -> None:
 def test_other_layouts_are_refused(change: dict[str, int]) -> None:
     shallow = dataclasses.replace(TOY_MODEL, row_num_blocks=2, icl_num_blocks=2)
     weights = network.build(shallow, 1).state_dict()
-    with pytest.raises(ValueError, match="another layout"):
+    with pytest.raises(PretrainError, match="another layout"):
         grow(shallow, weights, dataclasses.replace(shallow, **change), 0)
 
 
@@ -365,11 +366,11 @@ def test_augmentation_keeps_rows_and_labels_together(pool: Pool) -> None:
 
 def test_widening_adds_columns_that_say_nothing() -> None:
     x = torch.arange(400.0)[:, None].repeat(1, 2) + 1.0
-    wide = widen(draw_for(1), x, 9)
+    wide = augment(draw_for(1), x, 9)
     assert wide.shape == (400, 9)
     informative = [abs(float(torch.corrcoef(torch.stack([column, x[:, 0]]))[0, 1])) > 0.99 for column in wide.T]
     assert sum(informative) == 2
-    assert widen(draw_for(1), wide, 4).shape == (400, 4)
+    assert augment(draw_for(1), wide, 4).shape == (400, 4)
 
 
 def test_pool_is_drawn_by_index(tmp_path: Path) -> None:
@@ -382,7 +383,7 @@ def test_pool_is_drawn_by_index(tmp_path: Path) -> None:
     assert len(Pool(tmp_path / "whole").files) == 2
     whole, part = (torch.load(tmp_path / name / "000001.pt") for name in ("whole", "parts"))
     assert all(torch.equal(whole[key], part[key]) for key in ("x", "y", "d"))
-    with pytest.raises(FileNotFoundError, match="pool"):
+    with pytest.raises(PretrainError, match="pool"):
         Pool(tmp_path)
 
 
@@ -392,7 +393,7 @@ def test_recipe_survives_json(tmp_path: Path) -> None:
     path.write_text(json.dumps(recipe.to_dict()))
     assert RecipeConfig.read(path) == recipe
     assert RecipeConfig.from_dict({}) == RecipeConfig()
-    with pytest.raises(TypeError):
+    with pytest.raises(PretrainError, match="sede"):
         RecipeConfig.from_dict({"sede": 1})
 
 
@@ -424,13 +425,13 @@ def test_training_lowers_the_loss() -> None:
 
 
 def test_a_folder_holds_one_run(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="resume"):
+    with pytest.raises(PretrainError, match="resume"):
         run(Job(tmp_path / "a"), processes=1)
     assert not run(Job(tmp_path / "a", toy_recipe(), steps=1), processes=1)
-    with pytest.raises(FileExistsError, match="resume"):
+    with pytest.raises(PretrainError, match="resume"):
         run(Job(tmp_path / "a", toy_recipe()), processes=1)
     stored = torch.load(tmp_path / "a" / "state.pt", weights_only=True)
-    with pytest.raises(ValueError, match="processes"):
+    with pytest.raises(PretrainError, match="processes"):
         Trainer(toy_recipe(), None, world=2).restore(stored)
 
 
@@ -500,6 +501,54 @@ def test_command_line(tmp_path: Path) -> None:
     assert invoke(outer, ["pretrain", "deliver", folder]).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--out", "run", "--recipe", "missing.json"],
+        ["--out", "run", "--recipe", "empty.json"],
+        ["--out", "run", "--init", "missing.ckpt"],
+        ["--out", "run", "--recipe", "toy.json", "--init", "empty.json"],
+        ["--out", "run", "--pool", "missing"],
+        ["--out", "run"],
+        ["--out", "run", "-j", "0"],
+        ["--out", "run", "--resume"],
+        ["deliver", "run"],
+        ["average", "out.ckpt", "missing.ckpt"],
+        ["average", "out.ckpt", "empty.json"],
+        ["pool", "pool", "--parts", "0"],
+    ],
+)
+def test_errors_of_use_are_sentences_and_exit_code_2(arguments: list[str], tmp_path: Path, monkeypatch, capsys) -> None:
+    from scff.cli.main import main
+
+    (tmp_path / "empty.json").write_text("")
+    (tmp_path / "toy.json").write_text(json.dumps(toy_recipe(2).to_dict()))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["scff", "pretrain", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err
+    assert said
+    assert "Traceback" not in said
+    assert not (tmp_path / "run" / "nano.ckpt").exists()
+
+
+def test_what_the_package_says_of_nano_is_what_its_card_says() -> None:
+    card = json.loads((WEIGHTS / "nano.json").read_text())
+    chain = []
+    while isinstance(card, dict):
+        chain.append(card)
+        card = card.get("origin")
+    averages = [one for one in chain if "average_of" in one]
+    assert (len(chain) - len(averages), len(averages)) == (19, 4)
+    made = RecipeConfig.from_dict(chain[0]["recipe"])
+    assert (made.model.row_num_blocks, made.model.row_num_cls, made.model.icl_num_blocks) == (3, 6, 8)
+    assert made.model != RecipeConfig().model
+    assert chain[0]["view"] == {"components": 8}
+    assert not any(one.get("recipe", {}).get("components") for one in chain)  # and none was trained with any
+
+
 def test_card_names_its_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "x.ckpt"
     network.save(path, TOY_MODEL, network.build(TOY_MODEL, 0).state_dict())
@@ -556,5 +605,5 @@ def test_average_is_the_mean_and_its_card_names_what_went_in(tmp_path: Path) -> 
     assert small.stat().st_size < result.stat().st_size
     network.build(config, 0).load_state_dict(torch.load(small, weights_only=True)["state_dict"])
     (tmp_path / "1.json").write_text(json.dumps({"sha256": "0"}))
-    with pytest.raises(ValueError, match="another checkpoint's"):
+    with pytest.raises(PretrainError, match="another checkpoint's"):
         average(files, tmp_path / "mean.ckpt")

@@ -9,14 +9,15 @@ import pytest
 import torch
 from tabicl import TabICLClassifier
 
-from conftest import as_read, checkpoint_path, make_wide
-from scff import FoldedClassifier
+from conftest import as_read, checkpoint_path, make_wide, paper
 from scff.backbones import load_backbone
 from scff.backbones.registry import specs
+from scff.fold.algorithm import Folded
+from scff.fold.encode import FoldOptions
 
 
 def fitted(backbone, X, y, **kwargs):
-    return FoldedClassifier(backbone=backbone, leaf_width=kwargs.pop("leaf_width", 16), **kwargs).fit(X, y)
+    return paper(backbone, leaf_width=kwargs.pop("leaf_width", 16), **kwargs).fit(X, y)
 
 
 # 1. Leaves are disjoint, cover every view column once, are bounded and in original order.
@@ -75,16 +76,16 @@ def test_3_native_is_tabicl_itself(backbone, cache, n_classes):
         n_estimators=1, model_path=checkpoint_path(backbone), allow_auto_download=False, device="cpu", kv_cache=cache
     ).fit(read_X, y)
     expected = upstream.predict_proba(read_Q)
-    native = FoldedClassifier(backbone=backbone, method="native", cache=cache).fit(X, y)
+    native = paper(backbone, method="native", cache=cache).fit(X, y)
     np.testing.assert_array_equal(native.predict_proba(Q), expected)
 
 
 @pytest.mark.parametrize("cache", [True, False])
 def test_3_a_plan_of_one_leaf_is_native(backbone, cache):
     X, y, Q = make_wide(n_columns=20, informative=20, n_support=200)
-    folded = FoldedClassifier(backbone=backbone, cache=cache).fit(X, y)
+    folded = paper(backbone, cache=cache).fit(X, y)
     assert len(folded.plan_.leaves) == 1
-    native = FoldedClassifier(backbone=backbone, cache=cache, method="native").fit(X, y)
+    native = paper(backbone, cache=cache, method="native").fit(X, y)
     np.testing.assert_array_equal(folded.predict_proba(Q), native.predict_proba(Q))
 
 
@@ -96,9 +97,9 @@ def test_3_more_classes_than_the_model_has_go_through_tabicls_hierarchy(backbone
         n_estimators=1, model_path=checkpoint_path(backbone), allow_auto_download=False, device="cpu"
     ).fit(read_X, y)
     expected = upstream.predict_proba(read_Q)
-    native = FoldedClassifier(backbone=backbone, method="native", cache=cache).fit(X, y)
+    native = paper(backbone, method="native", cache=cache).fit(X, y)
     np.testing.assert_array_equal(native.predict_proba(Q), expected)
-    one_leaf = FoldedClassifier(backbone=backbone, method="mass-huber", leaf_width=30, cache=cache).fit(X, y)
+    one_leaf = paper(backbone, method="mass-huber", leaf_width=30, cache=cache).fit(X, y)
     np.testing.assert_allclose(one_leaf.predict_proba(Q), expected, atol=1e-5)
 
 
@@ -106,14 +107,16 @@ def test_3_more_classes_than_the_model_has_go_through_tabicls_hierarchy(backbone
 
 
 @pytest.mark.parametrize(("n_classes", "unused"), [(3, False), (3, True), (2, False)])
-def test_4_exact_core_when_the_tail_is_not_let_in(backbone, n_classes, unused):
+def test_4_exact_core_when_the_tail_is_not_let_in(backbone, n_classes, unused, monkeypatch):
     X, y, Q = make_wide(n_classes)
     if n_classes == 2:
         X = np.hstack([X[:, :30], np.zeros((len(X), 30))])
         X[:, 30:] = X[:, :1] * (1 + np.arange(30))  # a Tail without a word of its own may still be let in,
         y = np.r_[[0] * (len(y) - 3), [1] * 3]  # but a class of three rows cannot be checked on halves
         Q = np.hstack([Q[:, :30], Q[:, :1] * (1 + np.arange(30))])
-    full = fitted(backbone, X, y, encode_unused_tail=unused)
+    if unused:  # as the paper literally does: an audit option of the engine, without a name in the estimator
+        monkeypatch.setattr(FoldOptions, "audits", True)
+    full = fitted(backbone, X, y)
     assert full.gate_.accepted is None
     assert len(full.plan_.tail_leaves) > 0
     core = fitted(backbone, X, y, method="bounded-core")
@@ -169,15 +172,13 @@ def test_6_blocks_do_not_matter(backbone, n_classes, monkeypatch):
 
 
 def test_6_several_passes_agree_with_one(backbone, wide, monkeypatch):
-    from scff.fold import algorithm as folding
-
     X, y, Q = wide
     clf = fitted(backbone, X, y, tail="raw-residual")
     reference = clf.predict_proba(Q)
-    folded = clf._runtime[1][0]
-    assert isinstance(folded, folding.Folded)
-    monkeypatch.setattr(folded, "options", folding.FoldOptions(pass_rows=9))
-    monkeypatch.setattr(folded.engine, "_options", folding.FoldOptions(query_chunk=4))
+    folded = clf.fitted_.readings[0].views[0]
+    assert isinstance(folded, Folded)
+    monkeypatch.setattr(folded.engine, "pass_rows", 9)
+    monkeypatch.setattr(folded.engine, "_options", FoldOptions(query_chunk=4))
     np.testing.assert_allclose(clf.predict_proba(Q), reference, atol=1e-5)
 
 

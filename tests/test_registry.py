@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from backbone_models import tiny_tabicl
-from conftest import V2
-from scff import FoldedClassifier
-from scff.backbones import BackboneSpec, register
+from conftest import V2, paper
+from scff.backbones import BackboneSpec, Views, get_spec, load_backbone, register, registry, specs
+from scff.backbones.registry import canonical, locate
 from scff.errors import BackboneError
+from scff.tables.table import Table
 
 # The twenty lines of docs: a model whose rows are linear in its columns, with nearest class means for a head.
 PLUGIN = """
@@ -38,14 +39,10 @@ class View(JointRowView):
     def run(self, x_TD, columns):
         return self.head(self.encode(x_TD[None], [columns])[0])
 
-class Backbone(JointBackbone):
-    def view(self, codes, numbers, columns, y):
-        return View(self, codes, numbers, columns, y)
-
 def load(path, device):
     model = torch.nn.Module()
     model.weight = torch.load(path, weights_only=True)["projection"]
-    return Backbone(SPEC, path, model, device)
+    return JointBackbone(SPEC, path, model, device, View)
 
 def recognises(path):
     payload = torch.load(path, weights_only=True)
@@ -110,8 +107,6 @@ def test_a_broken_plug_in_is_named_and_harms_no_other(tmp_path):
     ],
 )
 def test_registering_validates(changes, message):
-    from scff.backbones import specs
-
     specs()
     fields = {"name": "mine", "kind": "row", "load": lambda path, device: None, "code_licence": "MIT"} | changes
     with pytest.raises(BackboneError, match=message):
@@ -124,9 +119,73 @@ def test_any_depth_of_tabicls_layout_loads_by_path(tmp_path, wide):
     """RefineICL-24L is not published; a context stack of 24 blocks is a matter of its configuration."""
     Xs, ys, Xq = wide
     path = tiny_tabicl(V2 | {"icl_num_blocks": 24}, tmp_path / "deep.ckpt")
-    model = FoldedClassifier(path, leaf_width=32).fit(Xs, ys)
+    model = paper(path, leaf_width=32).fit(Xs, ys)
     assert model.backbone_ == "tabicl"
-    depth = len(model._runtime[0].model.icl_predictor.tf_icl.blocks)
+    depth = len(model.fitted_.compiled()[0].backbone.model.icl_predictor.tf_icl.blocks)
     assert depth == 24
     out = model.predict_proba(Xq)
     np.testing.assert_allclose(out.sum(axis=1), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("tabpfn-3", "tabpfn-v3"),
+        ("tabpfn-3.5-regressor", "tabpfn-v3.5-regressor"),
+        ("tabpfn-2.5", "tabpfn-v2.5"),
+        ("tabiclv2", "tabicl-v2"),
+    ],
+)
+def test_an_alias_is_its_backbone(alias, name):
+    assert get_spec(alias) is specs()[name]
+    assert canonical(alias) == canonical(name) == name
+    assert alias not in specs()
+
+
+def test_a_path_has_no_other_name():
+    assert canonical("models/mine.ckpt") == "models/mine.ckpt"
+
+
+def test_names_follow_one_scheme():
+    for name, spec in specs().items():
+        family, _, rest = name.removesuffix("-regressor").partition("-")
+        assert rest == "" or rest[0] == "v" or rest in ("2m", "16m", "msp"), name
+        assert name.endswith("-regressor") == (spec.task == "regression")
+        assert family == family.lower()
+
+
+def test_an_alias_cannot_take_a_name_that_is_there(monkeypatch):
+    monkeypatch.setattr(registry, "_SPECS", dict(specs()))
+    for alias in ("nano", "tabpfn-3"):
+        with pytest.raises(BackboneError, match=f"already a backbone {alias!r}"):
+            register(BackboneSpec("mine", "row", "", lambda path, device: None, None, "MIT", "MIT", aliases=(alias,)))
+
+
+def test_the_name_of_a_classifier_or_its_alias_stands_for_the_regressor(monkeypatch, tmp_path):
+    monkeypatch.setattr(registry.checkpoints, "fetch", lambda spec: tmp_path / spec.name)
+    for name in ("tabpfn-v3", "tabpfn-3", "tabpfn-v3-regressor", "tabpfn-3-regressor"):
+        assert locate(name, "regression")[0].name == "tabpfn-v3-regressor"
+    with pytest.raises(BackboneError, match="is for FoldedClassifier; for regression there are"):
+        locate("nano", "regression")
+
+
+def test_a_view_is_built_when_it_is_asked_for():
+    built = []
+    views = Views(3, lambda i: built.append(i) or i)
+    assert len(views) == 3
+    assert built == []
+    assert views.view(2) == 2
+    assert built == [2]
+
+
+def test_the_first_of_many_views_builds_no_other(monkeypatch, wide):
+    from scff.backbones.tabicl import model
+
+    Xs, ys, _ = wide
+    backbone = load_backbone("nano", torch.device("cpu"))
+    built = []
+    monkeypatch.setattr(model, "TabICLView", lambda *arguments: built.append(arguments[2]))
+    views = backbone.views(Table(Xs), ys, n_estimators=8, cache=True, random_state=0)
+    assert len(views) == 8
+    views.view(0)
+    assert len(built) == 1

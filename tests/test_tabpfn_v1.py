@@ -11,6 +11,7 @@ import torch
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from backbone_models import tiny_tabpfn_v1
+from conftest import paper
 from scff import FoldedClassifier
 from scff.backbones import get_spec, load_backbone
 from scff.backbones.shared.categories import OrdinalCodes
@@ -26,7 +27,7 @@ GOLDEN = Path(__file__).parent / "data" / "tabpfn_v1_golden.npz"
 def weights():
     """The released file, fetched if need be."""
     try:
-        return checkpoints.fetch_tabpfn_v1()
+        return checkpoints.fetch(get_spec("tabpfn-v1"))
     except checkpoints.CheckpointMissing as error:
         pytest.skip(f"the released weights of TabPFN v1 cannot be had here: {error}")
 
@@ -41,7 +42,7 @@ def tiny(tmp_path_factory):
 def test_the_released_package_gives_the_same_probabilities(weights, name, cache):
     with np.load(GOLDEN) as golden:
         Xs, ys, Xq, proba = (golden[f"{name}/{part}"] for part in ("Xs", "ys", "Xq", "proba"))
-    model = FoldedClassifier("tabpfn-v1", method="native", cache=cache).fit(Xs, ys)
+    model = paper("tabpfn-v1", method="native", cache=cache).fit(Xs, ys)
     assert model.checkpoint_.sha256 == checkpoints.sha256(weights)
     np.testing.assert_allclose(model.predict_proba(Xq), proba, atol=1e-5)
 
@@ -51,7 +52,7 @@ def test_at_the_papers_support_size_madeline_gains_on_every_fold(weights, data_d
     X, y = frame.drop(columns="target").to_numpy(np.float32), frame["target"].to_numpy()
     for support, query in StratifiedKFold(5, shuffle=True, random_state=20260904).split(X, y):
         support, query = support[:2048], query[:128]
-        native = FoldedClassifier("tabpfn-v1", method="native").fit(X[support], y[support])
+        native = paper("tabpfn-v1", method="native").fit(X[support], y[support])
         folded = FoldedClassifier("tabpfn-v1").fit(X[support], y[support])
         assert folded.score(X[query], y[query]) - native.score(X[query], y[query]) >= 0.15
 
@@ -62,7 +63,7 @@ def test_on_few_rows_madeline_gains_fifteen_points(weights, data_dir):
     gains = []
     for seed in range(4):
         Xs, Xq, ys, yq = train_test_split(X, y, train_size=512, test_size=256, stratify=y, random_state=seed)
-        native = FoldedClassifier("tabpfn-v1", method="native").fit(Xs, ys)
+        native = paper("tabpfn-v1", method="native").fit(Xs, ys)
         folded = FoldedClassifier("tabpfn-v1").fit(Xs, ys)
         gains.append(folded.score(Xq, yq) - native.score(Xq, yq))
     assert np.mean(gains) >= 0.15, gains
@@ -70,7 +71,7 @@ def test_on_few_rows_madeline_gains_fifteen_points(weights, data_dir):
 
 def test_leaves_never_exceed_the_slots(tiny, wide):
     Xs, ys, Xq = wide
-    model = FoldedClassifier(tiny, leaf_width=128).fit(Xs, ys)
+    model = paper(tiny, leaf_width=128).fit(Xs, ys)
     assert model.plan_.leaf_width == 100
     assert max(map(len, model.plan_.leaves)) <= 100
     assert model.predict_proba(Xq).shape == (len(Xq), 2)
@@ -115,13 +116,13 @@ def test_the_hundred_columns_follow_the_seed_and_leave_the_global_state_alone(ti
 def test_more_classes_than_the_model_has(tiny, wide):
     Xs, _, _ = wide
     with pytest.raises(BackboneError, match="at most 10 classes"):
-        FoldedClassifier(tiny).fit(Xs, np.arange(len(Xs)) % 11)
+        paper(tiny).fit(Xs, np.arange(len(Xs)) % 11)
 
 
-def test_members_change_the_answer_and_average(tiny, wide):
+def test_views_change_the_answer_and_average(tiny, wide):
     Xs, ys, Xq = wide
-    one = FoldedClassifier(tiny, n_estimators=1).fit(Xs, ys).predict_proba(Xq)
-    four = FoldedClassifier(tiny, n_estimators=4).fit(Xs, ys).predict_proba(Xq)
+    one = paper(tiny, n_estimators=1).fit(Xs, ys).predict_proba(Xq)
+    four = paper(tiny, n_estimators=4).fit(Xs, ys).predict_proba(Xq)
     np.testing.assert_allclose(four.sum(axis=1), 1)
     assert np.abs(one - four).max() > 1e-4
 

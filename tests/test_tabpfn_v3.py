@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from backbone_models import tabpfn_classifier, tiny_tabpfn
-from scff import FoldedClassifier
+from conftest import paper
 from scff.backbones import get_spec, load_backbone
 from scff.backbones.weights import checkpoints
 from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError, CheckpointMissing
@@ -40,7 +40,7 @@ def table():
 @pytest.mark.parametrize("cache", [True, False])
 def test_native_is_the_package(path, table, cache):
     Xs, ys, Xq = table
-    ours = FoldedClassifier(path, method="native", cache=cache).fit(Xs, ys).predict_proba(Xq)
+    ours = paper(path, method="native", cache=cache).fit(Xs, ys).predict_proba(Xq)
     np.testing.assert_allclose(ours, tabpfn_classifier(path, "quantile_uni").fit(Xs, ys).predict_proba(Xq), atol=5e-7)
 
 
@@ -64,7 +64,7 @@ def test_one_leaf_is_native_through_the_seam(path, table):
 def test_columns_are_the_users(path, table):
     Xs, ys, _ = table
     view = _view(path, Xs, ys)
-    np.testing.assert_array_equal(view._member.origin, [5, *(j for j in range(24) if j not in (5, 9))])
+    np.testing.assert_array_equal(view._support.origin, [5, *(j for j in range(24) if j not in (5, 9))])
     np.testing.assert_array_equal(view.columns, [j for j in range(24) if j != 9])
 
 
@@ -87,15 +87,15 @@ def test_dates_and_text_keep_their_column(path, table):
     frame["day"] = pd.date_range("2020-01-01", periods=len(ys), freq="17D")
     view = _view(path, frame, ys)
     np.testing.assert_array_equal(view.columns, np.arange(6))
-    assert (view._member.origin == 5).sum() > 1
-    model = FoldedClassifier(path, leaf_width=2, leaf_batch=4).fit(frame, ys)
-    single = FoldedClassifier(path, leaf_width=2, leaf_batch=1).fit(frame, ys)
+    assert (view._support.origin == 5).sum() > 1
+    model = paper(path, leaf_width=2, leaf_batch=4).fit(frame, ys)
+    single = paper(path, leaf_width=2, leaf_batch=1).fit(frame, ys)
     np.testing.assert_allclose(model.predict_proba(frame), single.predict_proba(frame), atol=1e-5)
 
 
-def test_members_are_the_packages(path, table):
+def test_views_are_the_packages(path, table):
     Xs, ys, Xq = table
-    ours = FoldedClassifier(path, method="native", n_estimators=3).fit(Xs, ys).predict_proba(Xq)
+    ours = paper(path, method="native", n_estimators=3).fit(Xs, ys).predict_proba(Xq)
     theirs = tabpfn_classifier(path, "quantile_uni", 3, "shuffle").fit(Xs, ys).predict_proba(Xq)
     np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
@@ -111,13 +111,13 @@ def test_merging_leaves_does_not_touch_its_argument(path, table):
 
 def test_classes_beyond_the_checkpoints(path, table):
     with pytest.raises(BackboneError, match="at most 10 classes"):
-        FoldedClassifier(path).fit(table[0], np.arange(120) % 11)
+        paper(path).fit(table[0], np.arange(120) % 11)
 
 
 def test_global_random_state_is_left_alone(path, table):
     Xs, ys, Xq = table
     states = np.random.get_state()[1].copy(), torch.get_rng_state()  # noqa: NPY002
-    FoldedClassifier(path, leaf_width=8).fit(Xs, ys).predict_proba(Xq)
+    paper(path, leaf_width=8).fit(Xs, ys).predict_proba(Xq)
     np.testing.assert_array_equal(np.random.get_state()[1], states[0])  # noqa: NPY002
     assert torch.equal(torch.get_rng_state(), states[1])
 
@@ -135,13 +135,13 @@ def test_a_changed_package_is_one_sentence(path, monkeypatch):
 
     monkeypatch.setattr(tabpfn_v3._Seam, "predict_from", lambda self, h, y, cache: self.predict_wrongly(h))
     with pytest.raises(BackboneError, match="not one this version knows"):
-        get_spec("tabpfn-3").load(path, torch.device("cpu"))
+        get_spec("tabpfn-v3").load(path, torch.device("cpu"))
 
 
 def test_without_the_package_there_is_a_hint(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tabpfn", None)
     with pytest.raises(BackboneNotAvailable, match=r"scff\[tabpfn\]"):
-        get_spec("tabpfn-3").load(path, torch.device("cpu"))
+        get_spec("tabpfn-v3").load(path, torch.device("cpu"))
 
 
 def test_a_licence_not_accepted_is_one_sentence(monkeypatch, tmp_path):
@@ -153,7 +153,7 @@ def test_a_licence_not_accepted_is_one_sentence(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.hf_hub_download", refuse)
     with pytest.raises(CheckpointMissing, match=r"accept their licence.*huggingface\.co/Prior-Labs/tabpfn_3.*HF_TOKEN"):
-        checkpoints.fetch(get_spec("tabpfn-3"))
+        checkpoints.fetch(get_spec("tabpfn-v3"))
 
 
 def _view(path, X, y, cache=True):

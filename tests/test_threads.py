@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import make_wide
-from scff import FoldedClassifier
-from scff.fold.budget import compile_members
+from conftest import compile_anew, compiled, make_wide, paper
 from scff.fold.encode import FoldOptions
 from scff.fold.threads import default_workers, in_order
 from scff.tables.table import Table
@@ -33,10 +31,11 @@ def test_results_come_in_order_and_few_at_a_time(first_alone):
         return i
 
     finished, results = set(), []
-    for i in in_order(work, range(20), 3, first_alone=first_alone):
-        results.append(i)
-        with lock:
-            alive.discard(i)
+    with in_order(work, range(20), 3, first_alone=first_alone) as ordered:
+        for i in ordered:
+            results.append(i)
+            with lock:
+                alive.discard(i)
     assert results == list(range(20))
     assert most[0] <= 3
     assert not (first_alone and after_first)
@@ -52,8 +51,8 @@ def test_an_error_ends_it_and_the_thread_count_is_put_back():
             raise ValueError("four")
         return i
 
-    with pytest.raises(ValueError, match="four"):
-        list(in_order(work, range(1000), 2))
+    with pytest.raises(ValueError, match="four"), in_order(work, range(1000), 2) as ordered:
+        list(ordered)
     assert len(seen) < 20  # the rest was never started
     assert {count for _, count in seen} == {max(1, before // 2)}
     assert torch.get_num_threads() == before
@@ -62,26 +61,26 @@ def test_an_error_ends_it_and_the_thread_count_is_put_back():
 @pytest.mark.parametrize("cache", [True, False, "disk"])
 def test_side_by_side_is_the_same_to_the_bit(backbone, cache):
     X, y, Q = make_wide()
-    clf = FoldedClassifier(backbone, leaf_width=16, tail="raw-residual", cache=cache).fit(X, y)
-    (alone,) = clf._runtime[1]
+    clf = paper(backbone, leaf_width=16, tail="raw-residual", cache=cache).fit(X, y)
+    alone = compiled(clf)
     options = FoldOptions(workers=3, query_chunk=10)
-    (member,) = compile_members([alone.view], clf.plan_, y, "scff", clf._rule, None, cache, options, None)
+    member = compile_anew(clf, options, cache=cache, limit=None)
     torch.testing.assert_close(member.core.mean_SE, alone.core.mean_SE, rtol=0, atol=0)
     torch.testing.assert_close(member.tail.mean_SE, alone.tail.mean_SE, rtol=0, atol=0)
     same_chunks = FoldOptions(workers=1, query_chunk=10)
-    (single,) = compile_members([alone.view], clf.plan_, y, "scff", clf._rule, None, cache, same_chunks, None)
+    single = compile_anew(clf, same_chunks, cache=cache, limit=None)
     torch.testing.assert_close(member.predict(Table(Q)), single.predict(Table(Q)), rtol=0, atol=0)
 
 
 def test_a_budget_takes_workers_away_first():
     X, y, Q = make_wide()
-    clf = FoldedClassifier("nano", leaf_width=16, tail="raw-residual").fit(X, y)
-    (alone,) = clf._runtime[1]
+    clf = paper("nano", leaf_width=16, tail="raw-residual").fit(X, y)
+    alone = compiled(clf)
     found = []
     for limit in (1 << 30, 24 << 20, 18 << 20):
         options = FoldOptions(workers=4)
-        (member,) = compile_members([alone.view], clf.plan_, y, "scff", clf._rule, None, True, options, limit)
-        found.append(member.options.workers)
+        member = compile_anew(clf, options, cache=True, limit=limit)
+        found.append(member.engine._options.workers)
         np.testing.assert_allclose(member.predict(Table(Q)), alone.predict(Table(Q)), atol=1e-5)
     assert found[0] == 4
     assert found[-1] < 4
@@ -90,16 +89,16 @@ def test_a_budget_takes_workers_away_first():
 
 def test_only_views_that_allow_it_are_called_from_several_threads(monkeypatch):
     X, y, _ = make_wide()
-    clf = FoldedClassifier("nano", leaf_width=16).fit(X, y)
-    view = clf._runtime[1][0].view
+    clf = paper("nano", leaf_width=16).fit(X, y)
+    view = clf.fitted_.readings[0].views[0].view
     monkeypatch.setattr(type(view), "thread_safe", False)
-    (member,) = compile_members([view], clf.plan_, y, "scff", clf._rule, None, True, FoldOptions(workers=4), None)
-    assert member.options.workers == 1
+    member = compile_anew(clf, FoldOptions(workers=4), cache=True, limit=None)
+    assert member.engine._options.workers == 1
 
 
 def test_workers_follow_torchs_threads(monkeypatch):
     for threads, workers in ((1, 1), (2, 2), (64, 4)):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
         assert default_workers() == workers
-        assert FoldOptions.on(torch.device("cpu"), "auto", "auto", False, False).workers == workers
-        assert FoldOptions.on(torch.device("cuda"), "auto", "auto", False, False).workers == 1
+        assert FoldOptions.on(torch.device("cpu"), "auto", "auto", False).workers == workers
+        assert FoldOptions.on(torch.device("cuda"), "auto", "auto", False).workers == 1

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 
 from backbone_models import tiny_tabpfn
+from conftest import paper
 from scff import FoldedClassifier
 from scff.backbones import load_backbone
 from scff.errors import BackboneError
-from scff.fold.algorithm import FoldOptions
 from scff.fold.tokens import FoldedTokens, slots
 from scff.tables.table import Table
 
@@ -84,7 +86,7 @@ def test_slots_hold_first_tokens_and_rescaled_means():
     x, q = rng.normal(size=(50, 12)).astype(np.float32), rng.normal(size=(7, 12)).astype(np.float32)
     leaves = [np.array([1, 4, 9, 10]), np.array([0, 2, 3, 5]), np.array([6, 7, 8, 11])]
     view = _Counting(x)
-    folded = FoldedTokens(view, leaves, FoldOptions(), n_tail_leaves=2)
+    folded = FoldedTokens(view, SimpleNamespace(leaves=leaves, tail_leaves=leaves[1:]), 256)
     # Six tokens of two columns, B = 2, of which one stays: five share the other.
     tokens = [leaf[i : i + 2] for leaf in leaves for i in (0, 2)]
     np.testing.assert_allclose(folded._context[:, 0], x[:, tokens[0]])
@@ -100,7 +102,8 @@ def test_slots_hold_first_tokens_and_rescaled_means():
 
 def test_query_rows_do_not_change_the_support():
     x = np.random.default_rng(0).normal(size=(20, 8)).astype(np.float32)
-    folded = FoldedTokens(_Counting(x), [np.arange(4), np.arange(4, 8)], FoldOptions(query_chunk=3), n_tail_leaves=1)
+    leaves = (np.arange(4), np.arange(4, 8))
+    folded = FoldedTokens(_Counting(x), SimpleNamespace(leaves=leaves, tail_leaves=leaves[1:]), 3)
     scale, context = folded.scale.clone(), folded._context.clone()
     folded.predict(Table(x[:10] * 1e3))
     assert torch.equal(scale, folded.scale)
@@ -117,7 +120,7 @@ def path(request, tmp_path_factory):
 def test_row_folding_is_refused_with_the_reason(path, wide, method):
     Xs, ys, _ = wide
     with pytest.raises(BackboneError, match=r"no row representation to merge.*folds its tokens"):
-        FoldedClassifier(path, method=method).fit(Xs, ys)
+        paper(path, method=method).fit(Xs, ys)
 
 
 def test_tokens_of_one_leaf_give_native_inference(path, wide):
@@ -136,24 +139,25 @@ def test_tokens_of_one_leaf_give_native_inference(path, wide):
 
 def test_a_folded_table_is_wide_only_for_the_tokeniser(path, wide):
     Xs, ys, Xq = wide
-    model = FoldedClassifier(path, leaf_width=32).fit(Xs, ys)
-    folded = model._runtime[1][0]
-    group = folded._view.group
+    model = paper(path, leaf_width=32).fit(Xs, ys)
+    folded = model.fitted_.readings[0].views[0]
+    group = folded.view.group
     assert folded.slots.total == -(-max(map(len, model.plan_.leaves)) // group)
     assert "no gate" in model.gate_.reason
-    chunked = FoldedClassifier(path, leaf_width=32, cache=False).fit(Xs, ys)
+    chunked = paper(path, leaf_width=32, cache=False).fit(Xs, ys)
     np.testing.assert_allclose(model.predict_proba(Xq), chunked.predict_proba(Xq), atol=1e-5)
     np.testing.assert_allclose(model.predict_proba(Xq[:5]), model.predict_proba(Xq)[:5], atol=1e-5)
 
 
 @pytest.mark.parametrize("memory_limit", [None, "1GiB"])
-def test_links_are_rehearsed_by_tokens_too(path, memory_limit):
+def test_links_are_tried_by_tokens_too(path, memory_limit):
     rng = np.random.default_rng(5)
     y = rng.integers(0, 2, 120)
     X = rng.normal(size=(120, 30)).astype(np.float32)
     X[:, 20] = X[:, 7]
     X[:, 7] += 1.5 * y
     clf = FoldedClassifier(path, leaf_width=8, memory_limit=memory_limit).fit(X, y)
-    assert clf.links_ is not None
-    assert (clf.plan_.routing == "linked") == clf.links_.passed
+    (verdict,) = clf.verdicts_
+    assert "linked" in [tried.name for tried in verdict.tried]
+    assert verdict.approved == (len(clf.fitted_.choices) > 1 or clf.fitted_.choices[0].presentation.name != "core")
     assert clf.predict_proba(X[:5]).shape == (5, 2)

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from conftest import make_wide
-from scff import FoldedClassifier, compile_plan
+from conftest import make_wide, paper
+from scff import compile_plan
 from scff.cli.main import app
 from scff.errors import DataError
 from scff.tables.files import read_labelled
@@ -55,12 +55,12 @@ def test_a_table_on_disk_gives_the_same_predictions(files, kind, settings):
     if kind == "npy":
         X, Q = X.to_numpy(), Q.to_numpy()
     settings |= {"leaf_width": 32, "tail": "raw-residual"}
-    expected = FoldedClassifier("nano", **settings).fit(X, y)
+    expected = paper("nano", **settings).fit(X, y)
     if kind == "parquet":
         support, labels = open_labelled(folder / "support.parquet", "label")
-        lazy = FoldedClassifier("nano", **settings).fit(support, labels == "yes")
+        lazy = paper("nano", **settings).fit(support, labels == "yes")
     else:
-        lazy = FoldedClassifier("nano", **settings).fit(folder / "support.npy", y)
+        lazy = paper("nano", **settings).fit(folder / "support.npy", y)
     assert lazy.plan_ == expected.plan_
     proba = expected.predict_proba(Q)
     np.testing.assert_array_equal(lazy.predict_proba(folder / f"query.{kind}"), proba)
@@ -81,9 +81,9 @@ def test_routing_and_folding_never_load_the_whole_file(files, monkeypatch):
 
     monkeypatch.setattr(ParquetColumns, "_decode", watched)
     monkeypatch.setattr("scff.plan.column_scores._BLOCK_BYTES", 8 * 70 * 50)
-    monkeypatch.setattr("scff.backbones.tabicl.model._BLOCK", 50)
+    monkeypatch.setattr("scff.backbones.shared.varying.BLOCK", 50)
     support, _ = open_labelled(folder / "support.parquet", "label")
-    clf = FoldedClassifier("nano", leaf_width=32, tail="raw-residual").fit(support, y)
+    clf = paper("nano", leaf_width=32, tail="raw-residual").fit(support, y)
     assert max(largest) == 50
     assert sum(largest) == 3 * 300  # looking for constants, scoring, encoding
     del largest[:]
@@ -109,7 +109,7 @@ def test_infinity_is_found_and_named(tmp_path, name):
     frame_of(X).to_parquet(tmp_path / "t.parquet")
     np.save(tmp_path / "t.npy", X)
     with pytest.raises(DataError, match=r"infinity in column .*11"):
-        FoldedClassifier("nano").fit(tmp_path / name, y)
+        paper("nano").fit(tmp_path / name, y)
 
 
 def test_what_cannot_be_opened_is_one_sentence(tmp_path):
@@ -134,7 +134,7 @@ def test_what_cannot_be_opened_is_one_sentence(tmp_path):
 
 def test_the_model_wants_its_own_columns(files):
     folder, X, y, _ = files
-    clf = FoldedClassifier("nano").fit(X, y)
+    clf = paper("nano").fit(X, y)
     with pytest.raises(DataError, match="feature"):
         clf.predict_proba(open_wide(folder / "query.parquet", [f"g{j}" for j in range(299)]))
     with pytest.raises(DataError, match="feature"):

@@ -18,9 +18,9 @@ X.iloc[:, :20] += 0.8 * y[:, None]
 print(X.shape)
 
 # %%
-from scff import FoldedClassifier
+from scff import FoldedClassifier, compile_plan
 
-clf = FoldedClassifier(backbone="nano", leaf_width=64).fit(X.iloc[:160], y[:160])
+clf = FoldedClassifier(backbone="nano", method="scff", leaf_width=64).fit(X.iloc[:160], y[:160])
 evidence = clf.column_evidence()
 evidence.head(8)
 
@@ -46,7 +46,7 @@ ax.set(xscale="log", yscale="log", ylim=(1e-2, None), xlabel="columns, strongest
 ax.legend()
 
 # %%
-# A stricter level gives a smaller Core; the rest goes to the Tail, where it can still be let in as a whole.
+# A stricter level gives a smaller Core; the rest goes to the Tail, where it can still be let in as a whole. A plan
+# needs no model:
 for fdr in (0.2, 0.05, 0.001):
-    plan = FoldedClassifier(backbone="nano", fdr=fdr).fit(X.iloc[:160], y[:160]).plan_
-    print(f"fdr {fdr}: {plan}")
+    print(f"fdr {fdr}: {compile_plan(X.iloc[:160], y[:160], fdr=fdr)}")

@@ -2,9 +2,10 @@
 Native against folded as width grows
 ====================================
 
-The same frozen weights read the same rows, once with every column at once and once folded. We add columns that know
-nothing of the classes and watch the time, the memory and the accuracy. The backbone is ``nano``: the numbers are its
-own and say nothing of larger models; ``scff.bench`` is for those.
+The same frozen weights read the same rows: every column at once; folded by the paper's method, with and without its
+Tail; and as the default, ``auto``, which asks held-back rows at `fit` what to read. We add columns that know nothing of
+the classes and watch the time, the memory and the accuracy. The backbone is ``nano``: the numbers are its own and say
+nothing of larger models; ``scff.bench`` is for those.
 """
 
 # %%
@@ -21,19 +22,19 @@ from scff.memory.meter import PeakMemory
 X, y = load_breast_cancer(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=120, test_size=150, random_state=0)
 rng = np.random.default_rng(0)
-FoldedClassifier(backbone="nano").fit(X_train, y_train)  # loads the weights
+FoldedClassifier(backbone="nano", method="native").fit(X_train, y_train)  # loads the weights
 
 
-def widen(rows, width):
+def with_noise(rows, width):
     noise = rng.normal(size=(len(rows), width - rows.shape[1]))
     return np.hstack([rows, noise])
 
 
 # %%
 widths = [60, 200, 600]
-results = {"native": [], "scff": [], "bounded-core": []}
+results = {"native": [], "scff": [], "bounded-core": [], "auto": []}
 for width in widths:
-    wide_train, wide_test = widen(X_train, width), widen(X_test, width)
+    wide_train, wide_test = with_noise(X_train, width), with_noise(X_test, width)
     for method, rows in results.items():
         started = time.perf_counter()
         with PeakMemory() as memory:

@@ -18,7 +18,7 @@ import torch
 
 from scff import FoldedClassifier
 from scff.backbones import BackboneSpec, LeafCache, Views, register
-from scff.backbones.weights.checkpoints import load_torch  # reads a file of weights without running code from it
+from scff.backbones.weights.reading import load_torch  # reads a file of weights without running code from it
 from scff.memory.budget import Footprint
 
 WIDTH = 64
@@ -120,7 +120,7 @@ from sklearn.datasets import load_breast_cancer
 
 X, y = load_breast_cancer(return_X_y=True)
 X = np.hstack([X, np.random.default_rng(0).normal(size=(len(X), 300))])
-for method in ("native", "bounded-core", "scff"):
+for method in ("native", "bounded-core", "auto", "scff"):
     clf = FoldedClassifier(backbone=weights, method=method, leaf_width=32).fit(X[:300], y[:300])
     print(f"{method:<13} {clf.score(X[300:], y[300:]):.3f}")
 print(clf.plan_)
@@ -128,12 +128,12 @@ print(clf.gate_)
 
 # %%
 # A budget is kept with the figures the view gives of itself, and a leaf's worth is measured through the same calls:
-bounded = FoldedClassifier(backbone=weights, leaf_width=32, memory_limit="64MiB").fit(X[:300], y[:300])
+bounded = FoldedClassifier(backbone=weights, method="scff", leaf_width=32, memory_limit="64MiB").fit(X[:300], y[:300])
 print(np.abs(bounded.predict_proba(X[300:]) - clf.predict_proba(X[300:])).max())
 bounded.column_evidence().head(3)
 
 # %%
 # The library's promises hold for it too: one leaf of all columns is native inference, number for number.
-narrow = FoldedClassifier(backbone=weights, leaf_width=1000, fdr=0.999).fit(X[:300, :30], y[:300])
+narrow = FoldedClassifier(backbone=weights, method="scff", leaf_width=1000, fdr=0.999).fit(X[:300, :30], y[:300])
 native = FoldedClassifier(backbone=weights, method="native").fit(X[:300, :30], y[:300])
 print(np.abs(narrow.predict_proba(X[300:, :30]) - native.predict_proba(X[300:, :30])).max())

@@ -1,4 +1,4 @@
-"""Log a folded model to MLflow: parameters, scores, the plan, the gate's numbers, column evidence and the report.
+"""Log a folded model to MLflow: parameters, scores, the plan, the gate's numbers, verdicts, column evidence, report.
 
 pip install mlflow-skinny
 python examples/integrations/mlflow_logging.py
@@ -42,6 +42,8 @@ def log_folded(clf: FoldedClassifier, X_test: Any = None, y_test: Any = None) ->
             "candidates": [asdict(candidate) for candidate in clf.gate_.candidates],
         }
         mlflow.log_dict(gate, "gate.json")
+    if clf.verdicts_:
+        mlflow.log_dict({"verdicts": [asdict(verdict) for verdict in clf.verdicts_]}, "verdicts.json")
     mlflow.log_text(report.columns.to_csv(), "columns.csv")
     mlflow.log_text(report.html, "report.html")
 

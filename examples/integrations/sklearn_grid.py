@@ -14,14 +14,14 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from scff import FoldedClassifier
 
-GRID = {"folded__leaf_width": [32, 128], "folded__method": ["scff", "bounded-core"]}
+GRID = {"folded__leaf_width": [32, 128], "folded__method": ["auto", "scff"]}
 
 
 def search(X: pd.DataFrame, y: np.ndarray, folds: int = 3) -> GridSearchCV:
-    """Widen a table by products, fold it, and choose leaf width and method by log-loss."""
+    """Add products to a table, fold it, and choose leaf width and method by log-loss."""
     pipeline = Pipeline(
         [
-            ("widen", PolynomialFeatures(2, include_bias=False).set_output(transform="pandas")),
+            ("products", PolynomialFeatures(2, include_bias=False).set_output(transform="pandas")),
             ("folded", FoldedClassifier(backbone="nano")),
         ]
     )
@@ -34,7 +34,7 @@ if __name__ == "__main__":
     data = load_breast_cancer(as_frame=True)
     X, X_test, y, y_test = train_test_split(data.data, data.target, train_size=180, random_state=0)
     found = search(X, y)
-    scores = pd.DataFrame(found.cv_results_)
-    print(scores[["param_folded__leaf_width", "param_folded__method", "mean_test_score"]].to_string(index=False))
+    table = pd.DataFrame(found.cv_results_)
+    print(table[["param_folded__leaf_width", "param_folded__method", "mean_test_score"]].to_string(index=False))
     print(f"best {found.best_params_}: accuracy on held-back rows {found.best_estimator_.score(X_test, y_test):.3f}")
     print(found.best_estimator_[-1].plan_)

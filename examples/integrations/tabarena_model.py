@@ -22,7 +22,7 @@ from autogluon_model import FoldedModel
 SEARCH_SPACE = {
     "leaf_width": Categorical(64, 128, 256),
     "fdr": Categorical(0.01, 0.05, 0.2),
-    "tail": Categorical("gated", "off"),
+    "method": Categorical("auto", "scff"),
 }
 
 

@@ -14,6 +14,7 @@ __all__ = [
     "MemoryBudgetError",
     "MissingDependency",
     "ModelFileError",
+    "PretrainError",
     "SCFFError",
 ]
 
@@ -52,3 +53,7 @@ class MissingDependency(SCFFError, ImportError):
 
 class ModelFileError(SCFFError, ValueError):
     """A saved ``.scff`` model cannot be read."""
+
+
+class PretrainError(SCFFError, ValueError):
+    """A pretraining run cannot begin, go on or deliver as asked: its recipe, pool, folder or first weights."""

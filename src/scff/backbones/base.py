@@ -22,17 +22,21 @@ from scff.memory.budget import Footprint
 from scff.tables.table import Table
 
 __all__ = [
+    "Arithmetic",
     "Backbone",
     "BackboneSpec",
     "LeafCache",
     "Limits",
     "RowView",
+    "Task",
     "TokenView",
+    "View",
     "Views",
     "Weights",
 ]
 
 IntArray = npt.NDArray[np.int64]
+Task = Literal["classification", "regression"]
 V = TypeVar("V", covariant=True)
 
 
@@ -51,7 +55,7 @@ class Weights:
     embedded : bool
         Whether the file is part of this package.
     fetch : str or None
-        For files that are on no hub: ``pypi:<project>==<version>/<member>``, a file in a source distribution.
+        For files that are on no hub: ``pypi:<project>==<version>/<path>``, a file in a source distribution.
     beside : tuple of str
         Other files of the repository that must stand next to it.
     """
@@ -83,7 +87,7 @@ class BackboneSpec:
     Attributes
     ----------
     name : str
-        Name users give, lower case.
+        Lower case: ``<model>-v<version>`` or ``<model>-<size>``.
     kind : {"row", "token"}
     summary : str
         One line for listings.
@@ -99,6 +103,8 @@ class BackboneSpec:
         Tells from the path of a checkpoint whether it has this backbone's layout.
     task : {"classification", "regression"}
         A regressor of the same family is a backbone of its own, named ``<name>-regressor``.
+    aliases : tuple of str
+        Other names people type; they stand for this one wherever a name is taken.
     """
 
     name: str
@@ -111,7 +117,8 @@ class BackboneSpec:
     limits: Limits = field(default_factory=Limits)
     requires: str = ""
     recognises: Callable[[Path], bool] | None = None
-    task: Literal["classification", "regression"] = "classification"
+    task: Task = "classification"
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass
@@ -135,21 +142,45 @@ class LeafCache:
         return sum(tensor.nbytes for tensor in self.tensors.values())
 
 
-@runtime_checkable
-class RowView(Protocol):
-    """One native view of one support table: the backbone's own preprocessing, and every call of the model.
+class View(Protocol):
+    """What row and token views share.
 
     Attributes
     ----------
     columns : ndarray of int
         The user's columns that the preprocessing keeps.
+    """
+
+    columns: IntArray
+
+    def native_bytes(self, width: int, n_query: int) -> int:
+        """Estimate of what `native` adds on a table of that width."""
+        ...
+
+    def prepare(self, rows: Table) -> Any:
+        """Bring query rows into the form in which they are encoded; done once per block of rows, not per leaf."""
+        ...
+
+    def compile_native(self, columns: IntArray) -> Any:
+        """Whatever `native` can keep from the support, for these of the user's columns."""
+        ...
+
+    def native(self, compiled: Any, rows: Table) -> torch.Tensor:
+        """The upstream model's own inference on all those columns at once, call for call: logits_QK."""
+        ...
+
+
+@runtime_checkable
+class RowView(View, Protocol):
+    """One native view of one support table: the backbone's own preprocessing, and every call of the model.
+
+    Attributes
+    ----------
     thread_safe : bool, optional
         Whether leaves may be encoded in several threads at once, after the widest of them; not where it is missing.
     reads_labels : bool, optional
         Whether `encode_support` reads the labels, so that messages of support rows know their own; not where missing.
     """
-
-    columns: IntArray
 
     def footprint(self, width: int) -> Footprint:
         """What encoding a leaf of that width costs."""
@@ -157,14 +188,6 @@ class RowView(Protocol):
 
     def shrink_blocks(self, limit: int) -> None:
         """Work in blocks small enough for a budget of so many bytes; nothing to do where there are no blocks."""
-        ...
-
-    def native_bytes(self, width: int, n_query: int) -> int:
-        """Estimate of what `native` adds on a table of that width."""
-        ...
-
-    def prepare(self, rows: Table) -> Any:
-        """Bring query rows into the form `encode_query` takes; done once per block of rows, not per leaf."""
         ...
 
     def encode_support(self, leaves: Sequence[IntArray]) -> tuple[torch.Tensor, LeafCache]:
@@ -191,40 +214,21 @@ class RowView(Protocol):
         """Context encoder and head for merged query rows: logits_QK, in the order of the class codes."""
         ...
 
-    def compile_native(self, columns: IntArray) -> Any:
-        """Whatever `native` can keep from the support, for these of the user's columns."""
-        ...
-
-    def native(self, compiled: Any, rows: Table) -> torch.Tensor:
-        """The upstream model's own inference on all those columns at once, call for call: logits_QK."""
-        ...
-
 
 @runtime_checkable
-class TokenView(Protocol):
+class TokenView(View, Protocol):
     """One native view of one support table for a model that keeps a feature-token axis.
 
     Attributes
     ----------
-    columns : ndarray of int
-        The user's columns that the preprocessing keeps.
     group : int
         Columns in a token.
     """
 
-    columns: IntArray
     group: int
-
-    def native_bytes(self, width: int, n_query: int) -> int:
-        """Estimate of what `native` adds on a table of that width."""
-        ...
 
     def n_tokens(self, leaf: IntArray) -> int:
         """Number of tokens of a leaf; its last group may be incomplete."""
-        ...
-
-    def prepare(self, rows: Table) -> Any:
-        """Bring query rows into the form `tokenize_query` takes; done once per block of rows, not per leaf."""
         ...
 
     def tokenize_support(self, leaf: IntArray) -> tuple[torch.Tensor, Any]:
@@ -243,27 +247,12 @@ class TokenView(Protocol):
         """Positions, context encoder and head for folded query rows: logits_QK, in the order of the class codes."""
         ...
 
-    def compile_native(self, columns: IntArray) -> Any:
-        """Whatever `native` can keep from the support, for these of the user's columns."""
-        ...
-
-    def native(self, compiled: Any, rows: Table) -> torch.Tensor:
-        """The upstream model's own inference on all those columns at once, call for call: logits_QK."""
-        ...
-
 
 class Views(Generic[V]):
-    """The ensemble views of one support table, each built when it is asked for.
+    """The ``n`` ensemble views of one support table, each made by ``build(i)`` when it is asked for.
 
     What all views share is prepared before; what is one view's own is built by `view` and not kept here, so a caller
     that needs the first pays for no other.
-
-    Parameters
-    ----------
-    n : int
-        How many there are.
-    build : callable
-        ``build(i)`` returns view ``i``.
     """
 
     def __init__(self, n: int, build: Callable[[int], V]) -> None:
@@ -278,9 +267,52 @@ class Views(Generic[V]):
         return self._build(i)
 
 
+@dataclass(frozen=True)
+class Arithmetic:
+    """What a pass of the model costs, in multiplications: the same on every machine.
+
+    Attributes
+    ----------
+    per_cell : float
+        For every cell of a leaf, in the feature encoder.
+    per_row : float
+        For every row, in the context encoder and head.
+    """
+
+    per_cell: float
+    per_row: float
+
+    @classmethod
+    def of(cls, cells: Sequence[torch.nn.Module], rows: Sequence[torch.nn.Module], group: int = 1) -> Arithmetic:
+        """By the weights: each is multiplied once with every token that meets it.
+
+        Parameters
+        ----------
+        cells, rows : sequence of Module
+            What sees cells, and what sees rows.
+        group : int
+            Columns in a token.
+        """
+        count = [sum(p.numel() for module in modules for p in module.parameters()) for modules in (cells, rows)]
+        return cls(count[0] / group, float(count[1]))
+
+    def __call__(self, n_rows: int, width: int) -> float:
+        """A pass over a table of that size."""
+        return n_rows * (width * self.per_cell + self.per_row)
+
+
 @runtime_checkable
 class Backbone(Protocol):
-    """A loaded model; ``spec.kind`` says whether its views give rows or tokens."""
+    """A loaded model; ``spec.kind`` says whether its views give rows or tokens.
+
+    Attributes
+    ----------
+    spec : BackboneSpec
+    path : Path
+    device : torch.device
+    arithmetic : Arithmetic, optional
+        What a pass costs; trials ask less of a model that does not say.
+    """
 
     spec: BackboneSpec
     path: Path

@@ -9,7 +9,6 @@ modules in a shallow copy.
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,13 @@ import numpy.typing as npt
 import torch
 
 from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
-from scff.backbones.shared.categories import OrdinalCodes
-from scff.backbones.shared.joint import JointBackbone, JointTokenView, Step, missing_tabtune, probe
-from scff.backbones.weights import checkpoints
+from scff.backbones.shared.given import constant, exchanged, same
+from scff.backbones.shared.joint import JointBackbone, JointTokenView, Step
+from scff.backbones.shared.probe import not_installed, probed
+from scff.backbones.weights.reading import config_and_state, fitting, load_torch, payload_of
 from scff.errors import CheckpointError
-from scff.tables.table import Table
 
-__all__ = ["SPECS", "LimiXBackbone", "LimiXView"]
+__all__ = ["SPECS", "LimiXView"]
 
 _REQUIRES = "tabtune>=0.2,<0.3"
 _SEED = 0  # LimiX's own default
@@ -32,16 +31,8 @@ _SEED = 0  # LimiX's own default
 _DEFAULTS: dict[str, Any] = {"mask_prediction": False, "pre_norm": True}
 
 
-class LimiXBackbone(JointBackbone):
-    """A loaded LimiX."""
-
-    def view(self, codes: OrdinalCodes, numbers: Table, columns: IntArray, y: IntArray) -> LimiXView:
-        """The plain member: no rebalancing, no shuffle, identity class order."""
-        return LimiXView(self, codes, numbers, columns, y)
-
-
 class LimiXView(JointTokenView):
-    """LimiX's plain view of one support table."""
+    """LimiX's plain view of one support table: no rebalancing, no shuffle, identity class order."""
 
     @property
     def group(self) -> int:  # type: ignore[override]
@@ -71,11 +62,9 @@ class LimiXView(JointTokenView):
 
     def head(self, tokens_TBE: torch.Tensor) -> torch.Tensor:
         """LimiX's own forward pass from given tokens on."""
-        given = copy.copy(self.model)
-        given._modules = dict(self.model._modules)
-        given._modules["x_preprocess"] = torch.nn.Identity()
         # A copy, because LimiX adds the column embedding in place.
-        given._modules["encoder_x"] = _Given(tokens_TBE[None].clone())
+        tokens = {"data": tokens_TBE[None].clone()}
+        given = exchanged(self.model, x_preprocess=same, encoder_x=constant(tokens))
         return self._forward(given, tokens_TBE.new_zeros(1, len(tokens_TBE), self.group))
 
     def _forward(self, model: Any, x_1TD: torch.Tensor) -> torch.Tensor:
@@ -85,50 +74,33 @@ class LimiXView(JointTokenView):
         return out[0]
 
 
-class _Given(torch.nn.Module):
-    """Stands where the tokeniser was."""
-
-    def __init__(self, tokens: torch.Tensor) -> None:
-        super().__init__()
-        self.tokens = tokens
-
-    def forward(self, groups: dict[str, Any]) -> dict[str, torch.Tensor]:
-        return {"data": self.tokens}
-
-
-def _load(path: Path, device: torch.device) -> LimiXBackbone:
+def _load(path: Path, device: torch.device) -> JointBackbone:
     try:
         from tabtune.models.limix.transformer import FeaturesTransformer
     except ImportError as error:
-        raise missing_tabtune("LimiX", _REQUIRES, error=error) from error
-    payload = checkpoints.load_torch(path)
-    if not _has_layout(payload):
+        raise not_installed("LimiX", error, _REQUIRES) from error
+    found = _layout(load_torch(path))
+    if found is None:
         raise CheckpointError(f"{path} is not a LimiX checkpoint: it lacks LimiX's `config` or `state_dict`.")
-    config = payload["config"] | _DEFAULTS
-    state = {key.removeprefix("model."): value for key, value in payload["state_dict"].items()}
-    with checkpoints.fitting(path):
+    config = found[0] | _DEFAULTS
+    state = {key.removeprefix("model."): value for key, value in found[1].items()}
+    with fitting(path):
         model = FeaturesTransformer(**config)
         model.load_state_dict(state)
     small = int(config["nlayers"]) * int(config["embed_dim"]) ** 2 < _LARGE
-    backbone = LimiXBackbone(SPECS[0] if small else SPECS[1], path, model, device)
-    probe(backbone, _REQUIRES)
-    return backbone
+    return probed(JointBackbone(SPECS[0] if small else SPECS[1], path, model, device, LimiXView))
 
 
 _LARGE = 400_000  # layers times squared width: well above the 2M model's and below the 16M one's
 
 
-def _has_layout(payload: Any) -> bool:
-    return (
-        isinstance(payload, dict)
-        and isinstance(payload.get("config"), dict)
-        and isinstance(payload.get("state_dict"), dict)
-        and {"encoder_config_x", "features_per_group"} <= payload["config"].keys()
-    )
+def _layout(payload: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    found = config_and_state(payload)
+    return found if found is not None and {"encoder_config_x", "features_per_group"} <= found[0].keys() else None
 
 
 def _recognises(path: Path) -> bool:
-    return path.suffix != ".safetensors" and _has_layout(checkpoints.load_torch(path))
+    return _layout(payload_of(path)) is not None
 
 
 def _spec(name: str, size: str) -> BackboneSpec:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from scff.backbones.base import BackboneSpec
 from scff.backbones.registry import get_spec, specs
+from scff.backbones.shared.probe import package_of
 from scff.backbones.weights import checkpoints
 from scff.errors import CheckpointError, CheckpointMissing
 
@@ -24,6 +25,8 @@ class BackboneRow:
     Attributes
     ----------
     name, kind, task, summary : str
+    aliases : tuple of str
+        Other names it answers to.
     code_licence, weights_licence : str
     leaf_width, classes, rows : int or None
         What it can take, None where it has no limit of its own; ``rows`` is what it was made for.
@@ -52,6 +55,7 @@ class BackboneRow:
     where: str
     path: Path | None
     command: str
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,7 @@ def update_readme(readme: Path) -> bool:
 
 
 def _row(spec: BackboneSpec) -> BackboneRow:
-    package = re.split(r"[<>=!~ \[]", spec.requires, maxsplit=1)[0]
+    package = package_of(spec.requires)
     # "autogluon.tabular" and the like: the import name is the distribution's, with dots.
     installed = not package or _importable(package)
     found = checkpoints.find(spec.weights) if spec.weights is not None else None
@@ -185,6 +189,7 @@ def _row(spec: BackboneSpec) -> BackboneRow:
         where,
         None if found is None else found[0],
         command,
+        spec.aliases,
     )
 
 

@@ -7,47 +7,34 @@ the weights on the support, is no frozen model.
 
 from __future__ import annotations
 
-import copy
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.impute import SimpleImputer
 
 from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
-from scff.backbones.shared.categories import OrdinalCodes
-from scff.backbones.shared.joint import JointBackbone, JointTokenView, Step, missing_tabtune, probe
-from scff.backbones.weights import checkpoints
-from scff.errors import CheckpointError
-from scff.tables.table import Table
+from scff.backbones.shared.given import constant, exchanged, same
+from scff.backbones.shared.joint import JointBackbone, JointTokenView, Step, fill_means
+from scff.backbones.shared.probe import not_installed, probed
+from scff.backbones.weights.reading import beside, fitting, has_tensors
 
-__all__ = ["SPECS", "MitraBackbone", "MitraView"]
+__all__ = ["SPECS", "MitraView"]
 
 _REQUIRES = "tabtune>=0.2,<0.3"
 
 
-class MitraBackbone(JointBackbone):
-    """A loaded Mitra."""
-
-    temperature = 1.0
-
-    def view(self, codes: OrdinalCodes, numbers: Table, columns: IntArray, y: IntArray) -> MitraView:
-        """Every column, unmirrored and in file order."""
-        return MitraView(self, codes, numbers, columns, y)
-
-
 class MitraView(JointTokenView):
-    """Mitra's zero-shot view of one support table."""
+    """Mitra's zero-shot view of one support table: every column, unmirrored and in file order."""
 
     group = 1
 
     def fit(self, block: npt.NDArray[np.floating]) -> Step:
         """Filling with means; the quantiles of the support are taken inside the model."""
-        imputer = SimpleImputer(keep_empty_features=True).fit(block)
-        return lambda rows: np.asarray(imputer.transform(rows))
+        return fill_means(block)
 
     def run(self, x_TD: torch.Tensor, columns: IntArray) -> torch.Tensor:
         """Mitra's own forward pass."""
@@ -75,10 +62,8 @@ class MitraView(JointTokenView):
 
     def head(self, tokens_TBE: torch.Tensor) -> torch.Tensor:
         """Mitra's own forward pass from given tokens on."""
-        given = copy.copy(self.model)
-        given._modules = dict(self.model._modules)
-        given._modules["x_quantile"] = _Given(tokens_TBE[None, : len(self.y_S)], tokens_TBE[None, len(self.y_S) :])
-        given._modules["x_embedding"] = torch.nn.Identity()
+        parts = tokens_TBE[None, : len(self.y_S)], tokens_TBE[None, len(self.y_S) :]
+        given = exchanged(self.model, x_quantile=constant(parts), x_embedding=same)
         return self._forward(given, tokens_TBE.new_zeros(tokens_TBE.shape[:2]))
 
     def _forward(self, model: Any, x_TD: torch.Tensor) -> torch.Tensor:
@@ -92,39 +77,19 @@ class MitraView(JointTokenView):
         return out[0].float()
 
 
-class _Given(torch.nn.Module):
-    """Stands where the quantiles were."""
-
-    def __init__(self, support: torch.Tensor, query: torch.Tensor) -> None:
-        super().__init__()
-        self.parts = support, query
-
-    def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.parts
-
-
-def _load(path: Path, device: torch.device) -> MitraBackbone:
+def _load(path: Path, device: torch.device) -> JointBackbone:
     try:
         from tabtune.models.mitra.tab2d import Tab2D
     except ImportError as error:
-        raise missing_tabtune("Mitra", _REQUIRES, "einx", error=error) from error
+        raise not_installed("Mitra", error, _REQUIRES, "einx") from error
     from safetensors.torch import load_file
 
-    config_path = path.parent / "config.json"
-    if not config_path.is_file():
-        raise CheckpointError(f"There is no config.json beside {path}; Mitra's weights need theirs.")
-    config = json.loads(config_path.read_text())
+    config = json.loads(beside(path, "config.json").read_text())
     sizes = {key: config[key] for key in ("dim", "dim_output", "n_layers", "n_heads", "task")}
-    with checkpoints.fitting(path):
+    with fitting(path):
         model = Tab2D(**sizes, use_pretrained_weights=False, path_to_weights="", device=str(device))
         model.load_state_dict(load_file(path))
-    backbone = MitraBackbone(SPECS[0], path, model, device)
-    probe(backbone, _REQUIRES)
-    return backbone
-
-
-def _recognises(path: Path) -> bool:
-    return any(key.startswith("x_embedding.") for key in checkpoints.safetensors_header(path)[0])
+    return probed(JointBackbone(SPECS[0], path, model, device, MitraView, temperature=1.0))
 
 
 SPECS = (
@@ -138,6 +103,6 @@ SPECS = (
         weights_licence="Apache-2.0",
         limits=Limits(classes=10, rows=8192),
         requires=_REQUIRES,
-        recognises=_recognises,
+        recognises=partial(has_tensors, prefix="x_embedding."),
     ),
 )

@@ -18,30 +18,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.impute import SimpleImputer
 
-from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
-from scff.backbones.shared.categories import OrdinalCodes
-from scff.backbones.shared.joint import JointBackbone, JointRowView, Step, missing_tabtune, probe
-from scff.backbones.weights import checkpoints
+from scff.backbones.base import BackboneSpec, IntArray, Weights
+from scff.backbones.shared.joint import JointBackbone, JointRowView, Step, fill_means
+from scff.backbones.shared.probe import not_installed, probed
+from scff.backbones.weights.reading import config_and_state, fitting, load_torch, payload_of
 from scff.errors import CheckpointError
-from scff.tables.table import Table
 
-__all__ = ["SPECS", "OrionBackbone", "OrionView"]
+__all__ = ["SPECS", "OrionView"]
 
 _REQUIRES = "tabtune>=0.2,<0.3"
 
 
-class OrionBackbone(JointBackbone):
-    """A loaded Orion-MSP."""
-
-    def view(self, codes: OrdinalCodes, numbers: Table, columns: IntArray, y: IntArray) -> OrionView:
-        """The plain member: no shuffle, no class shift, no normalisation beyond the scaler."""
-        return OrionView(self, codes, numbers, columns, y)
-
-
 class OrionView(JointRowView):
-    """Orion-MSP's plain view of one support table."""
+    """Orion-MSP's plain view: no shuffle, no class shift, no normalisation beyond the scaler."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -55,9 +45,7 @@ class OrionView(JointRowView):
         """Filling with means, then the package's scaler and outlier clipping."""
         from tabtune.models.orion_msp.sklearn.preprocessing import PreprocessingPipeline
 
-        imputer = SimpleImputer(keep_empty_features=True).fit(block)
-        pipeline = PreprocessingPipeline(normalization_method="none").fit(imputer.transform(block))
-        return lambda rows: np.asarray(pipeline.transform(imputer.transform(rows)))
+        return fill_means(block, PreprocessingPipeline(normalization_method="none"))
 
     def run(self, x_TD: torch.Tensor, columns: IntArray) -> torch.Tensor:
         """The package's own forward pass."""
@@ -83,33 +71,28 @@ class OrionView(JointRowView):
         return out
 
 
-def _load(path: Path, device: torch.device) -> OrionBackbone:
+def _load(path: Path, device: torch.device) -> JointBackbone:
     try:
         from tabtune.models.orion_msp.model.orion_msp import OrionMSP
     except ImportError as error:
-        raise missing_tabtune("Orion-MSP", _REQUIRES, error=error) from error
-    payload = checkpoints.load_torch(path)
-    if not _has_layout(payload):
+        raise not_installed("Orion-MSP", error, _REQUIRES) from error
+    found = _layout(load_torch(path))
+    if found is None:
         raise CheckpointError(f"{path} is not an Orion-MSP checkpoint: it lacks its `config` or `state_dict`.")
-    with checkpoints.fitting(path):
-        model = OrionMSP(**payload["config"])
-        model.load_state_dict(payload["state_dict"])
-    backbone = OrionBackbone(SPECS[0], path, model, device)
-    probe(backbone, _REQUIRES)
-    return backbone
+    config, state = found
+    with fitting(path):
+        model = OrionMSP(**config)
+        model.load_state_dict(state)
+    return probed(JointBackbone(SPECS[0], path, model, device, OrionView))
 
 
-def _has_layout(payload: Any) -> bool:
-    return (
-        isinstance(payload, dict)
-        and isinstance(payload.get("config"), dict)
-        and isinstance(payload.get("state_dict"), dict)
-        and any(key.startswith("perc_") for key in payload["config"])
-    )
+def _layout(payload: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    found = config_and_state(payload)
+    return found if found is not None and any(key.startswith("perc_") for key in found[0]) else None
 
 
 def _recognises(path: Path) -> bool:
-    return path.suffix != ".safetensors" and _has_layout(checkpoints.load_torch(path))
+    return _layout(payload_of(path)) is not None
 
 
 SPECS = (
@@ -121,7 +104,6 @@ SPECS = (
         weights=Weights("Orion-MSP-v1.0.ckpt", "Lexsi/Orion-MSP"),
         code_licence="MIT",
         weights_licence="MIT",
-        limits=Limits(),
         requires=_REQUIRES,
         recognises=_recognises,
     ),

@@ -14,20 +14,22 @@ import weakref
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
-from scff.backbones.base import Backbone, BackboneSpec
+from scff.backbones.base import Backbone, BackboneSpec, Task
 from scff.backbones.weights import checkpoints
 from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError, CheckpointMissing
 
 __all__ = [
     "AUTO_ORDER",
     "CheckpointRef",
+    "canonical",
     "choose_auto",
     "get_spec",
     "load_backbone",
+    "locate",
     "register",
     "reload_backbone",
     "specs",
@@ -35,9 +37,10 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-Task = Literal["classification", "regression"]
-
-AUTO_ORDER = ("tabicl-v2", "tabpfn-v1", "nano")
+AUTO_ORDER: dict[Task, tuple[str, ...]] = {
+    "classification": ("tabicl-v2", "tabpfn-v1", "nano"),
+    "regression": ("tabicl-v2-regressor", "tabpfn-v2-regressor"),
+}
 """What ``backbone="auto"`` tries, best first; only files already on this machine."""
 
 _SPECS: dict[str, BackboneSpec] = {}
@@ -71,10 +74,11 @@ def register(spec: BackboneSpec) -> BackboneSpec:
     """
     if not isinstance(spec, BackboneSpec):
         raise BackboneError(f"A backbone is registered by a BackboneSpec, not by {type(spec).__name__}.")
-    if spec.name != spec.name.lower() or not spec.name or any(c.isspace() or c in "/\\" for c in spec.name):
-        raise BackboneError(f"A backbone's name is lower case, without spaces or slashes; {spec.name!r} is not.")
-    if _SPECS.get(spec.name, spec) is not spec:
-        raise BackboneError(f"There is already a backbone {spec.name!r}; choose another name.")
+    for name in (spec.name, *spec.aliases):
+        if name != name.lower() or not name or any(c.isspace() or c in "/\\" for c in name):
+            raise BackboneError(f"A backbone's name is lower case, without spaces or slashes; {name!r} is not.")
+        if (_called(name) or spec) is not spec:
+            raise BackboneError(f"There is already a backbone {name!r}; choose another name.")
     if not callable(spec.load) or spec.kind not in ("row", "token"):
         raise BackboneError(f"The specification of {spec.name!r} needs a callable `load` and kind 'row' or 'token'.")
     if not spec.code_licence or not spec.weights_licence:
@@ -96,12 +100,10 @@ def _discover() -> None:
     _discovered = True  # a plug-in that asks for the list while it is imported gets what is there so far
     from scff.backbones import limix, mitra, orion_msp, tabdpt, tabfm
     from scff.backbones.tabicl import files as tabicl
-    from scff.backbones.tabicl import regression as tabicl_regression
     from scff.backbones.tabpfn import files as tabpfn
     from scff.backbones.tabpfn import v1 as tabpfn_v1
 
-    families = (tabicl, tabpfn_v1, tabpfn, tabicl_regression, limix, orion_msp, mitra, tabdpt, tabfm)
-    for family in families:
+    for family in (tabicl, tabpfn_v1, tabpfn, limix, orion_msp, mitra, tabdpt, tabfm):
         for spec in family.SPECS:
             register(spec)
     for point in entry_points(group="scff.backbones"):
@@ -113,63 +115,85 @@ def _discover() -> None:
 
 
 def get_spec(name: str) -> BackboneSpec:
-    """Look a backbone up by name.
+    """Look a backbone up by its name or an alias.
 
     Raises
     ------
     BackboneNotAvailable
         If there is none of that name.
     """
-    known = specs()
-    if name not in known:
+    spec = _called(name)
+    if spec is None:
         raise BackboneNotAvailable(
-            f"There is no backbone {name!r}; known are {', '.join(known)}, or pass the path of a checkpoint."
+            f"There is no backbone {name!r}; known are {', '.join(specs())}, or pass the path of a checkpoint."
         )
-    return known[name]
+    return spec
 
 
-def choose_auto() -> str:
-    """The best backbone whose weights are already on this machine; never the network.
+def canonical(backbone: str) -> str:
+    """The name an alias stands for; any other name, or a path, is returned as it is."""
+    spec = _called(backbone)
+    return backbone if spec is None else spec.name
+
+
+def _called(name: str) -> BackboneSpec | None:
+    known = specs()
+    return known.get(name) or next((spec for spec in known.values() if name in spec.aliases), None)
+
+
+def choose_auto(task: Task = "classification") -> str:
+    """The best backbone for a task whose weights are already on this machine; never the network.
 
     Says once how to get a better one.
+
+    Raises
+    ------
+    CheckpointMissing
+        If there is none.
     """
-    known = specs()
-    for name in AUTO_ORDER:
-        spec = known.get(name)
-        if spec is None or spec.weights is None or checkpoints.find(spec.weights) is None:
+    order = AUTO_ORDER[task]
+    for name in order:
+        weights = get_spec(name).weights
+        if weights is None or checkpoints.find(weights) is None:
             continue
-        if name != AUTO_ORDER[0] and name not in _hinted:
+        if task == "classification" and name != order[0] and name not in _hinted:
             _hinted.add(name)
             warnings.warn(
-                f'backbone="auto" uses {name!r}, the best one on this machine; `scff backbones fetch {AUTO_ORDER[0]}` '
+                f'backbone="auto" uses {name!r}, the best one on this machine; `scff backbones fetch {order[0]}` '
                 f'gets a better one. Pass backbone="{name}" to say that you want this one.',
                 stacklevel=3,
             )
         return name
-    raise CheckpointMissing('No backbone has weights on this machine, not even "nano": reinstall scff.')
+    if task == "classification":
+        raise CheckpointMissing('No backbone has weights on this machine, not even "nano": reinstall scff.')
+    raise CheckpointMissing(f"No regressor has weights on this machine; get one with: scff backbones fetch {order[-1]}")
+
+
+def locate(backbone: str | os.PathLike[str], task: Task = "classification") -> tuple[BackboneSpec, Path]:
+    """What a name or the path of a checkpoint stands for, and its file, fetched if it is named and not here.
+
+    For regression the name of a classifier stands for the regressor of its family.
+
+    Raises
+    ------
+    BackboneError, BackboneNotAvailable, CheckpointMissing, CheckpointError
+        If it is for another task, there is no such name or file, or the file is not what it should be.
+    """
+    name, path = os.fspath(backbone), Path(backbone)
+    if _called(name) is None and (path.suffix or len(path.parts) > 1 or path.exists()):
+        return _for_task(_recognise(path, task), task), path
+    spec = get_spec(name)
+    if task == "regression":
+        spec = specs().get(f"{spec.name}-regressor", spec)
+    return spec, checkpoints.fetch(_for_task(spec, task))
 
 
 def load_backbone(backbone: str | os.PathLike[str], device: torch.device, task: Task = "classification") -> Backbone:
     """Load a backbone by name, or from the path of a checkpoint.
 
     A checkpoint is loaded once per process and device and shared: frozen weights have no state.
-    For regression the name of a classifier stands for the regressor of its family.
     """
-    name = os.fspath(backbone)
-    if task == "regression" and f"{name}-regressor" in specs():
-        name = f"{name}-regressor"
-    path = Path(name)
-    if name in specs():
-        spec = get_spec(name)
-        path = checkpoints.obtain(spec)
-    elif path.suffix or len(path.parts) > 1 or path.exists():
-        spec = _recognise(path, task)
-    else:
-        spec = get_spec(name)
-    if spec.task != task:
-        kind = "FoldedClassifier" if spec.task == "classification" else "FoldedRegressor"
-        able = ", ".join(s.name for s in specs().values() if s.task == task)
-        raise BackboneError(f"{spec.name!r} is for {kind}; for {task} there are {able}.")
+    spec, path = locate(backbone, task)
     key = (spec.name, checkpoints.sha256(path), str(device))
     loaded: Any = _LOADED.get(key)
     if loaded is None:
@@ -186,7 +210,7 @@ def reload_backbone(ref: CheckpointRef, device: torch.device, task: Task = "clas
     CheckpointMissing, CheckpointError
         If they are not on this machine, or others stand in their place.
     """
-    spec = specs().get(ref.backbone)
+    spec = _called(ref.backbone)
     found = checkpoints.find(spec.weights) if spec is not None and spec.weights is not None else None
     places = [(Path(ref.path), ref.path)]
     if found is not None:
@@ -203,6 +227,14 @@ def reload_backbone(ref: CheckpointRef, device: torch.device, task: Task = "clas
         f"The weights this model was fitted with ({Path(ref.path).name}, sha256 {ref.sha256[:12]}...) are not on "
         f"this machine; put the file into the directory named by SCFF_CHECKPOINT_DIR or back at {ref.path}."
     )
+
+
+def _for_task(spec: BackboneSpec, task: Task) -> BackboneSpec:
+    if spec.task != task:
+        kind = "FoldedClassifier" if spec.task == "classification" else "FoldedRegressor"
+        able = ", ".join(other.name for other in specs().values() if other.task == task)
+        raise BackboneError(f"{spec.name!r} is for {kind}; for {task} there are {able}.")
+    return spec
 
 
 def _recognise(path: Path, task: Task) -> BackboneSpec:

@@ -9,7 +9,6 @@ shallow copy.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,39 +17,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import StandardScaler
 
 from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
-from scff.backbones.shared.categories import OrdinalCodes
-from scff.backbones.shared.joint import JointBackbone, JointRowView, Step, probe
-from scff.backbones.weights import checkpoints
-from scff.errors import BackboneNotAvailable
-from scff.tables.table import Table
+from scff.backbones.shared.given import constant, exchanged, same
+from scff.backbones.shared.joint import JointBackbone, JointRowView, Step, fill_means
+from scff.backbones.shared.probe import not_installed, probed
+from scff.backbones.weights.reading import fitting, safetensors_header
 
-__all__ = ["SPECS", "TabDPTBackbone", "TabDPTView"]
+__all__ = ["SPECS", "TabDPTView"]
 
 _REQUIRES = "tabdpt>=1.3,<1.4"
 
 
-class TabDPTBackbone(JointBackbone):
-    """A loaded TabDPT."""
-
-    temperature = 1.0
-
-    def view(self, codes: OrdinalCodes, numbers: Table, columns: IntArray, y: IntArray) -> TabDPTView:
-        """Full context, columns in file order."""
-        return TabDPTView(self, codes, numbers, columns, y)
-
-
 class TabDPTView(JointRowView):
-    """TabDPT's view of one support table."""
+    """TabDPT's view of one support table: full context, columns in file order."""
 
     def fit(self, block: npt.NDArray[np.floating]) -> Step:
         """The package's mean imputer and standard scaler."""
-        imputer = SimpleImputer(keep_empty_features=True).fit(block)
-        scaler = StandardScaler().fit(imputer.transform(block))
-        return lambda rows: np.asarray(scaler.transform(imputer.transform(rows)))
+        return fill_means(block, StandardScaler())
 
     def run(self, x_TD: torch.Tensor, columns: IntArray) -> torch.Tensor:
         """The package's own forward pass, behind its principal components where the columns are too many."""
@@ -81,10 +66,7 @@ class TabDPTView(JointRowView):
 
     def head(self, h_TE: torch.Tensor) -> torch.Tensor:
         """The package's own forward pass from given representations on."""
-        given = copy.copy(self.model)
-        given._modules = dict(self.model._modules)
-        given._modules["encoder"] = _Given(h_TE[:, None])
-        given._modules["enc_norm"] = torch.nn.Identity()
+        given = exchanged(self.model, encoder=constant(h_TE[:, None]), enc_norm=same)
         return self._forward(given, h_TE.new_zeros(1, len(h_TE), int(self.model.num_features)))
 
     def _forward(self, model: Any, x_1TF: torch.Tensor) -> torch.Tensor:
@@ -95,35 +77,19 @@ class TabDPTView(JointRowView):
         return torch.nn.functional.pad(x_GTW, (0, int(self.model.num_features) - x_GTW.shape[-1]))
 
 
-class _Given(torch.nn.Module):
-    """Stands where the encoder was."""
-
-    def __init__(self, h_T1E: torch.Tensor) -> None:
-        super().__init__()
-        self.h_T1E = h_T1E
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.h_T1E
-
-
-def _load(path: Path, device: torch.device) -> TabDPTBackbone:
+def _load(path: Path, device: torch.device) -> JointBackbone:
     try:
         from tabdpt import TabDPTClassifier
     except ImportError as error:
-        raise BackboneNotAvailable(
-            f"This backbone needs the tabdpt package ({error}); install it in an environment of its own with: "
-            f"pip install '{_REQUIRES}'"
-        ) from error
-    with checkpoints.fitting(path, Exception):  # the package raises many types for a file that does not fit
+        raise not_installed("TabDPT", error, _REQUIRES) from error
+    with fitting(path, Exception):  # the package raises many types for a file that does not fit
         model = TabDPTClassifier(model_weight_path=str(path), device=str(device), verbose=False).model
     limits = Limits(leaf_width=int(model.num_features), classes=int(model.n_out))
-    backbone = TabDPTBackbone(replace(SPECS[0], limits=limits), path, model, device)
-    probe(backbone, _REQUIRES)
-    return backbone
+    return probed(JointBackbone(replace(SPECS[0], limits=limits), path, model, device, TabDPTView, temperature=1.0))
 
 
 def _recognises(path: Path) -> bool:
-    return "cfg" in checkpoints.safetensors_header(path)[1]
+    return "cfg" in safetensors_header(path)[1]
 
 
 SPECS = (

@@ -9,37 +9,27 @@ single precision on a CPU, where the package's bfloat16 would be slower and coar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.impute import SimpleImputer
 
 from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
-from scff.backbones.shared.categories import OrdinalCodes
-from scff.backbones.shared.joint import JointBackbone, JointRowView, Step, probe
-from scff.backbones.weights import checkpoints
-from scff.errors import BackboneNotAvailable, CheckpointError
-from scff.tables.table import Table
+from scff.backbones.shared.joint import JointBackbone, JointRowView, Step, fill_means
+from scff.backbones.shared.probe import not_installed, probed
+from scff.backbones.weights.reading import beside, fitting, has_tensors
 
-__all__ = ["SPECS", "TabFMBackbone", "TabFMView"]
+__all__ = ["SPECS", "TabFMView"]
 
 _REQUIRES = "tabfm>=1.0,<1.1"
 _QUERY = -100  # TabFM's own filler where a label is unknown
 
 
-class TabFMBackbone(JointBackbone):
-    """A loaded TabFM."""
-
-    def view(self, codes: OrdinalCodes, numbers: Table, columns: IntArray, y: IntArray) -> TabFMView:
-        """The plain member: no shuffle, no class shift, every column."""
-        return TabFMView(self, codes, numbers, columns, y)
-
-
 class TabFMView(JointRowView):
-    """TabFM's plain view of one support table."""
+    """TabFM's plain view of one support table: no shuffle, no class shift, every column."""
 
     reads_labels = True
 
@@ -47,9 +37,7 @@ class TabFMView(JointRowView):
         """Filling with means, then the package's scaler and outlier clipping."""
         from tabfm.src.classifier_and_regressor import PreprocessingPipeline
 
-        imputer = SimpleImputer(keep_empty_features=True).fit(block)
-        pipeline = PreprocessingPipeline(normalization_method="none").fit(imputer.transform(block))
-        return lambda rows: np.asarray(pipeline.transform(imputer.transform(rows)))
+        return fill_means(block, PreprocessingPipeline(normalization_method="none"))
 
     def run(self, x_TD: torch.Tensor, columns: IntArray) -> torch.Tensor:
         """The model's own forward pass."""
@@ -88,26 +76,16 @@ class TabFMView(JointRowView):
         return torch.from_numpy(np.stack([np.isin(leaf, known) for leaf in leaves])).to(self.device)
 
 
-def _load(path: Path, device: torch.device) -> TabFMBackbone:
+def _load(path: Path, device: torch.device) -> JointBackbone:
     try:
         from tabfm.src.pytorch.tabfm_v1_0_0 import load
     except ImportError as error:
-        raise BackboneNotAvailable(
-            f"This backbone needs the tabfm package ({error}); install it in an environment of its own with: "
-            f"pip install '{_REQUIRES}' einx loguru"
-        ) from error
-    if not (path.parent / "config.json").is_file():
-        raise CheckpointError(f"There is no config.json beside {path}; TabFM's weights need theirs.")
+        raise not_installed("TabFM", error, _REQUIRES, "einx", "loguru") from error
+    beside(path, "config.json")
     dtype: Any = None if device.type == "cpu" else torch.bfloat16
-    with checkpoints.fitting(path, Exception):  # the package raises many types for a file that does not fit
+    with fitting(path, Exception):  # the package raises many types for a file that does not fit
         model = load("classification", str(path.parent), device=str(device), dtype=dtype, use_cache=False)
-    backbone = TabFMBackbone(SPECS[0], path, model, device)
-    probe(backbone, _REQUIRES)
-    return backbone
-
-
-def _recognises(path: Path) -> bool:
-    return any(key.startswith("cell_embedder.") for key in checkpoints.safetensors_header(path)[0])
+    return probed(JointBackbone(SPECS[0], path, model, device, TabFMView))
 
 
 SPECS = (
@@ -123,6 +101,6 @@ SPECS = (
         weights_licence="TabFM Non-Commercial License v1.0",
         limits=Limits(classes=10),
         requires=_REQUIRES,
-        recognises=_recognises,
+        recognises=partial(has_tensors, prefix="cell_embedder."),
     ),
 )

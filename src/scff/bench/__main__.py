@@ -1,5 +1,8 @@
 """``python -m scff.bench``."""
 
-from scff.bench.cli import app
+import sys
 
-app(prog_name="scff bench")
+from scff.cli.main import main
+
+sys.argv.insert(1, "bench")
+main()

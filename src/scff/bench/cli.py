@@ -5,43 +5,30 @@ from __future__ import annotations
 import os
 import time
 from datetime import timedelta
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from scff.errors import SCFFError
+from scff.bench.records import Reuse
 
 if TYPE_CHECKING:
     from scff.bench.results import Results
+    from scff.bench.studies import Study
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="The paper's evaluation: paired runs with receipts, statistics, tables and figures.", no_args_is_help=True
+    help="The paper's evaluation: paired runs with receipts, statistics, tables and figures.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
 )
 _out = Console()
-_err = Console(stderr=True)
 
 
-class CacheMode(StrEnum):
-    """What to do with records that exist."""
-
-    default = "default"
-    ignore = "ignore"
-    only = "only"
-
-
-class Engine(StrEnum):
-    """Where jobs run."""
-
-    local = "local"
-    ray = "ray"
-
-
+Engine = Literal["local", "ray"]
 StudyArgument = Annotated[str, typer.Argument(help="Name of a study (`scff bench list`) or a TOML file.")]
 ResultsOption = Annotated[Path, typer.Option("--results", "-o", help="Results folder.")]
 PanelOption = Annotated[str, typer.Option(help="paper-18, tabprep-11, or a folder with an index.csv.")]
@@ -59,19 +46,17 @@ def run(
     protocol: ProtocolOption = "paper",
     quick: QuickOption = False,
     results: ResultsOption = Path("bench-results"),
-    jobs: Annotated[int, typer.Option("-j", help="Jobs at a time.")] = 1,
-    engine: Annotated[Engine, typer.Option(help="Where jobs run.")] = Engine.local,
-    cache_mode: Annotated[CacheMode, typer.Option(help="Reuse records, ignore them, or run nothing.")] = (
-        CacheMode.default
-    ),
+    jobs: Annotated[int, typer.Option("-j", min=1, help="Jobs at a time.")] = 1,
+    engine: Annotated[Engine, typer.Option(help="Where jobs run.")] = "local",
+    reuse: Annotated[Reuse, typer.Option(help="Reuse records, run everything again, or run nothing.")] = "yes",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
     time_limit: Annotated[float | None, typer.Option(help="Seconds an arm may take.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="Threads per arm; the cores divided by -j by default.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads per arm; the cores over -j by default.")] = None,
     datasets: Annotated[str | None, typer.Option(help="Only these tables, separated by commas.")] = None,
 ) -> None:
     """Run a study; what is already in the results folder is not run again."""
-    from scff.backbones.registry import choose_auto
+    from scff.backbones.registry import canonical, choose_auto
     from scff.bench.folds import get_protocol
     from scff.bench.jobs import RunSettings, checkpoint_of
     from scff.bench.panels import load_panel
@@ -79,42 +64,39 @@ def run(
     from scff.bench.studies import get_study
 
     started = time.perf_counter()
-    try:
-        declared, chosen = get_study(study), load_panel(panel)
-        if datasets:
-            chosen = chosen.select([name.strip() for name in datasets.split(",")])
-        backbone = choose_auto() if backbone == "auto" else backbone
-        rules = get_protocol("quick" if quick else protocol)
-        todo = declared.jobs(chosen, rules)
-        settings = RunSettings(
-            root=results,
-            backbone=backbone,
-            checkpoint_sha256=checkpoint_of(backbone),
-            protocol=rules,
-            device=device,
-            threads=threads or _threads(jobs),
-            time_limit=time_limit,
-            cache_mode=cache_mode.value,
-            retry_failed=retry_failed,
-            repeats=declared.repeats,
-        )
+    declared, chosen = get_study(study), load_panel(panel)
+    if datasets:
+        chosen = chosen.select([name.strip() for name in datasets.split(",")])
+    backbone = choose_auto() if backbone == "auto" else canonical(backbone)
+    rules = get_protocol("quick" if quick else protocol)
+    todo = declared.jobs(chosen, rules)
+    settings = RunSettings(
+        root=results,
+        backbone=backbone,
+        checkpoint_sha256=checkpoint_of(backbone),
+        protocol=rules,
+        device=device,
+        threads=threads or _threads(jobs),
+        time_limit=time_limit,
+        reuse=reuse,
+        retry_failed=retry_failed,
+        repeats=declared.repeats,
+    )
+    _out.print(
+        f"{declared.title}: {len(todo)} jobs on {len(declared.panel(chosen).datasets)} tables of {chosen.name}, "
+        f"backbone {backbone} ({settings.checkpoint_sha256[:12]}), protocol {rules.name}"
+    )
+
+    def show(progress: Progress) -> None:
+        left = "" if progress.seconds_left is None else f", {timedelta(seconds=round(progress.seconds_left))} to go"
         _out.print(
-            f"{declared.title}: {len(todo)} jobs on {len(declared.panel(chosen).datasets)} tables of {chosen.name}, "
-            f"backbone {backbone} ({settings.checkpoint_sha256[:12]}), protocol {rules.name}"
+            f"{progress.done} cells done, {progress.failed} failed or excluded, {progress.left} left{left}: "
+            f"{progress.message}",
+            highlight=False,
+            soft_wrap=True,
         )
 
-        def show(progress: Progress) -> None:
-            left = "" if progress.seconds_left is None else f", {timedelta(seconds=round(progress.seconds_left))} to go"
-            _out.print(
-                f"{progress.done} cells done, {progress.failed} failed or excluded, {progress.left} left{left}: "
-                f"{progress.message}",
-                highlight=False,
-                soft_wrap=True,
-            )
-
-        run_jobs(todo, settings, workers=jobs, engine=engine.value, report=show)
-    except SCFFError as error:
-        _fail(error)
+    run_jobs(todo, settings, workers=jobs, engine=engine, report=show)
     _out.print(f"Done in {timedelta(seconds=round(time.perf_counter() - started))}; records in {results}/records")
 
 
@@ -150,10 +132,7 @@ def collect(
     """Gather every record into one Parquet file with TabArena's column names."""
     from scff.bench.collect import collect as collect_records
 
-    try:
-        path, rows = collect_records(results, output)
-    except SCFFError as error:
-        _fail(error)
+    path, rows = collect_records(results, output)
     _out.print(f"{rows} cells in {path}")
 
 
@@ -168,13 +147,9 @@ def tables(
 ) -> None:
     """Tables of a study as Markdown, LaTeX and HTML, and the records behind every cell."""
     from scff.bench.rendering import write_tables
-    from scff.bench.studies import get_study
 
-    try:
-        loaded = _load_results(results, "quick" if quick else protocol, backbone)
-        paths = write_tables(get_study(study), loaded, output or results / "tables")
-    except SCFFError as error:
-        _fail(error)
+    declared, loaded = _load(study, results, "quick" if quick else protocol, backbone)
+    paths = write_tables(declared, loaded, output or results / "tables")
     _out.print(paths[0].read_text(encoding="utf-8"), markup=False, highlight=False, soft_wrap=True)
     _out.print("Written: " + ", ".join(map(str, paths)), soft_wrap=True)
 
@@ -191,30 +166,24 @@ def figures(
 ) -> None:
     """Figures of a study."""
     from scff.bench.figures import write_figures
-    from scff.bench.studies import get_study
 
-    try:
-        loaded = _load_results(results, "quick" if quick else protocol, backbone)
-        paths = write_figures(get_study(study), loaded, output or results / "figures", f".{format}")
-    except SCFFError as error:
-        _fail(error)
+    declared, loaded = _load(study, results, "quick" if quick else protocol, backbone)
+    paths = write_figures(declared, loaded, output or results / "figures", f".{format}")
     _out.print("Written: " + (", ".join(map(str, paths)) or "nothing, the study declares no figure"), soft_wrap=True)
 
 
-def _load_results(root: Path, protocol: str, backbones: str) -> list[Results]:
+def _load(study: str, root: Path, protocol: str, backbones: str) -> tuple[Study, list[Results]]:
     from scff.backbones.registry import choose_auto
     from scff.bench.folds import get_protocol
+    from scff.bench.jobs import backbone_name
     from scff.bench.results import Results
+    from scff.bench.studies import get_study
 
-    names = [choose_auto() if name.strip() == "auto" else name.strip() for name in backbones.split(",")]
-    return [Results.load(root, get_protocol(protocol), name) for name in names]
+    declared, rules = get_study(study), get_protocol(protocol)
+    names = [choose_auto() if name.strip() == "auto" else backbone_name(name.strip()) for name in backbones.split(",")]
+    return declared, [Results.load(root, rules, name) for name in names]
 
 
 def _threads(jobs: int) -> int:
     given = os.environ.get("OMP_NUM_THREADS", "")
     return int(given) if given.isdigit() and int(given) > 0 else max(1, (os.cpu_count() or 1) // jobs)
-
-
-def _fail(error: SCFFError) -> NoReturn:
-    _err.print(f"[red]error:[/red] {error}", soft_wrap=True)
-    raise typer.Exit(1)

@@ -74,6 +74,7 @@ def _row(record: Record) -> dict[str, Any]:
         "plan_hash": record.plan.get("hash"),
         "gate_accepted": record.gate.get("accepted"),
         "gate_alpha": record.gate.get("alpha"),
+        "reads": ", ".join(f"{one['name']} {one['weight']:.2f}" for one in record.verdict.get("read", ())) or None,
         "data_digest": record.data_digest,
         "support_hash": record.support_hash,
         "query_hash": record.query_hash,

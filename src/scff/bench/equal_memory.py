@@ -7,26 +7,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scff.bench import tables as t
+from scff.bench import layout as t
+from scff.bench.layout import ReportTable, exclusion_notes
 from scff.bench.paper import printed
 from scff.bench.reports import interval_cell, report, with_paper
 from scff.bench.results import Exclusion, Pair, Pairs, Results, peak_of
-from scff.bench.tables import ReportTable, exclusion_notes
 
-__all__ = ["Choice", "choose_prefix", "matched_pairs"]
+__all__ = ["Match", "choose_prefix", "matched_pairs"]
 
 _LEAF = 128
 
 
 @dataclass(frozen=True)
-class Choice:
+class Match:
     """The single-leaf width for a budget; ``strict`` unless it stands for a route that is the same anyway."""
 
     width: int
     strict: bool
 
 
-def choose_prefix(budget: float, peaks: Mapping[int, float], core: int) -> Choice | None:
+def choose_prefix(budget: float, peaks: Mapping[int, float], core: int) -> Match | None:
     """The widest prefix whose peak is within the budget. Only memory comes in here, no quality.
 
     Parameters
@@ -41,17 +41,17 @@ def choose_prefix(budget: float, peaks: Mapping[int, float], core: int) -> Choic
 
     Returns
     -------
-    Choice or None
+    Match or None
 
     Examples
     --------
     >>> choose_prefix(10.0, {16: 4.0, 32: 9.0, 64: 20.0}, core=200)
-    Choice(width=32, strict=True)
+    Match(width=32, strict=True)
     """
     fitting = [width for width, peak in peaks.items() if peak <= budget]
     if fitting:
-        return Choice(max(fitting), True)
-    return Choice(core, False) if core <= _LEAF and core in peaks else None
+        return Match(max(fitting), True)
+    return Match(core, False) if core <= _LEAF and core in peaks else None
 
 
 def matched_pairs(r: Results) -> tuple[Pairs, frozenset[tuple[str, int]]]:
@@ -65,12 +65,12 @@ def matched_pairs(r: Results) -> tuple[Pairs, frozenset[tuple[str, int]]]:
             if bounded is None or not prefixes:
                 continue
             peaks = {width: peak_of(record) for width, record in prefixes.items()}
-            choice = choose_prefix(peak_of(bounded), peaks, bounded.plan["core"])
-            if choice is None:
+            match = choose_prefix(peak_of(bounded), peaks, bounded.plan["core"])
+            if match is None:
                 excluded.append(Exclusion(dataset, fold, "no single leaf of the grid fits the folded peak"))
                 continue
-            complete.append(Pair(dataset, fold, bounded, prefixes[choice.width]))
-            if choice.strict:
+            complete.append(Pair(dataset, fold, bounded, prefixes[match.width]))
+            if match.strict:
                 strict.add((dataset, fold))
     return Pairs(tuple(complete), tuple(excluded)), frozenset(strict)
 

@@ -13,7 +13,7 @@ from scff.bench.equal_memory import matched_pairs
 from scff.bench.reports_mechanism import nuisance_doses
 from scff.bench.results import Results
 from scff.bench.studies import Study
-from scff.errors import DataError
+from scff.errors import DataError, MissingDependency
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +44,7 @@ def draw(kind: str, r: Results) -> Figure | None:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise DataError("Figures need matplotlib: pip install 'scff[plot]'.") from error
+        raise MissingDependency("Figures need matplotlib: pip install 'scff[plot]'.") from error
     if kind not in DRAWERS:
         raise DataError(f"There is no figure {kind!r}; there are {', '.join(DRAWERS)}.")
     figure = Figure(figsize=(8, 4), layout="constrained")

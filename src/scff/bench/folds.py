@@ -165,11 +165,11 @@ def stratified_order(y: npt.NDArray[Any], seed: int, *, cover: bool) -> IntArray
     key = np.empty(len(y))
     shift = rng.random()
     for label in np.unique(y):
-        members = rng.permutation(np.flatnonzero(y == label))
+        rows = rng.permutation(np.flatnonzero(y == label))
         # Evenly spread over [0, 1): a class with n rows appears about once in every 1/n of the order.
-        key[members] = (np.arange(len(members)) + rng.random(len(members)) * 0.999 + shift * 1e-3) / len(members)
+        key[rows] = (np.arange(len(rows)) + rng.random(len(rows)) * 0.999 + shift * 1e-3) / len(rows)
         if cover:
-            key[members[0]] -= 2.0
+            key[rows[0]] -= 2.0
     order: IntArray = np.argsort(key, kind="stable").astype(np.int64)
     return order
 

@@ -28,7 +28,7 @@ _GROUP_SIZE = 50
 
 
 class FeatureGenerator:
-    """Widen a table to at most ``max_columns`` columns.
+    """Generate columns up to ``max_columns`` in all.
 
     Parameters
     ----------

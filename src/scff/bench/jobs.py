@@ -8,29 +8,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
-import torch
 from filelock import FileLock, Timeout
 
-from scff.backbones.registry import get_spec, specs
+from scff.backbones.registry import canonical, locate, specs
 from scff.backbones.weights import checkpoints
 from scff.bench.arms import Arm, get_arm
 from scff.bench.folds import Protocol
-from scff.bench.metrics import score
+from scff.bench.metrics import measure
 from scff.bench.panels import Dataset, TableData
-from scff.bench.records import CellKey, Record, RecordStore
+from scff.bench.records import CellKey, Record, RecordStore, Reuse
 from scff.bench.variants import Task, Variant, make_task
 from scff.bench.worker import ArmRequest, ArmResult, host_fingerprint, run_isolated
 from scff.errors import SCFFError
+from scff.memory.device import resolve_device
 from scff.plan.compile import compile_plan
 
-__all__ = ["Job", "Outcome", "RunSettings", "checkpoint_of", "clip_grid", "run_job"]
+__all__ = ["Job", "Outcome", "RunSettings", "backbone_name", "checkpoint_of", "clip_grid", "run_job"]
 
 logger = logging.getLogger(__name__)
-
-CacheMode = Literal["default", "ignore", "only"]
 
 
 @dataclass(frozen=True)
@@ -49,8 +46,8 @@ class RunSettings:
         Threads of each arm's process.
     time_limit : float or None
         Seconds an arm may take.
-    cache_mode : {"default", "ignore", "only"}
-        Reuse records; run everything again; run nothing.
+    reuse : {"yes", "no", "only"}
+        Whether records are reused: "no" runs everything again, "only" runs nothing.
     retry_failed : bool
         Run cells again that failed before.
     repeats : int
@@ -64,7 +61,7 @@ class RunSettings:
     device: str = "auto"
     threads: int = 1
     time_limit: float | None = None
-    cache_mode: CacheMode = "default"
+    reuse: Reuse = "yes"
     retry_failed: bool = False
     repeats: int = 1
 
@@ -72,7 +69,7 @@ class RunSettings:
         """The cell of an arm in a job; a baseline's is the same for every backbone."""
         name, checkpoint = "baseline", "none"
         if arm.needs_backbone:
-            name = Path(self.backbone).stem if Path(self.backbone).suffix else self.backbone
+            name = backbone_name(self.backbone)
             checkpoint = self.checkpoint_sha256[:12]
         return CellKey(self.protocol.name, name, checkpoint, job.dataset.name, job.variant.name, job.fold, arm.name)
 
@@ -114,12 +111,15 @@ class Outcome:
     busy: bool = False
 
 
+def backbone_name(backbone: str) -> str:
+    """What records call a backbone: its one name, whatever alias was typed; a checkpoint's by its file."""
+    name = canonical(backbone)
+    return name if name in specs() else Path(name).stem
+
+
 def checkpoint_of(backbone: str) -> str:
     """Sha256 of a backbone's weights; downloads them only if they are nowhere on this machine."""
-    path = Path(backbone) if backbone not in specs() else checkpoints.obtain(get_spec(backbone))
-    if not path.is_file():
-        get_spec(backbone)  # raises with the names that exist
-    return checkpoints.sha256(path)
+    return checkpoints.sha256(locate(backbone)[1])
 
 
 def run_job(job: Job, settings: RunSettings) -> Outcome:
@@ -146,7 +146,7 @@ def _run_locked(job: Job, settings: RunSettings, store: RecordStore) -> Outcome:
     arms += [get_arm(f"prefix-{k}") for k in _known_prefixes(job, settings, store)]
     found = {arm.name: _usable(store.read(settings.key(job, arm)), arm, job, settings) for arm in arms}
     complete = all(found.values()) and (not job.prefix_grid or len(arms) > len(job.arms) or not _any_ok(found))
-    if settings.cache_mode == "only" or (complete and settings.cache_mode == "default"):
+    if settings.reuse == "only" or (complete and settings.reuse == "yes"):
         return _count({arm: record for arm, record in found.items() if record}, set(), len(found))
     width = job.dataset.features
     if protocol.max_features is not None and width is not None and width > protocol.max_features:
@@ -160,7 +160,7 @@ def _run_locked(job: Job, settings: RunSettings, store: RecordStore) -> Outcome:
         core = len(compile_plan(task.X_support, task.y_support).core)
         arms += [get_arm(f"prefix-{k}") for k in clip_grid(job.prefix_grid, core)]
         found |= {a.name: _usable(store.read(settings.key(job, a)), a, job, settings) for a in arms[len(job.arms) :]}
-    if settings.cache_mode == "ignore":
+    if settings.reuse == "no":
         found = dict.fromkeys(found)
     return _run_arms(task, job, settings, store, arms, found)
 
@@ -207,9 +207,7 @@ def _run_arms(
 
 
 def _record(task: Task, job: Job, settings: RunSettings, arm: Arm, chunk: int, result: ArmResult) -> Record:
-    device = settings.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = str(resolve_device(settings.device))
     record = Record(
         key=settings.key(job, arm),
         status="ok" if result.status == "ok" else "failed",
@@ -234,11 +232,12 @@ def _record(task: Task, job: Job, settings: RunSettings, arm: Arm, chunk: int, r
         return replace(record, status="failed", reason="a predicted probability is not finite")
     return replace(
         record,
-        metrics=score(result.proba, result.classes, task.y_query),
+        metrics=measure(result.proba, result.classes, task.y_query),
         seconds=result.seconds,
         memory=result.memory,
         plan=result.plan,
         gate=result.gate,
+        verdict=result.verdict,
         probability_hash=hashlib.sha256(np.ascontiguousarray(result.proba).tobytes()).hexdigest(),
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
-__all__ = ["METRICS", "score"]
+__all__ = ["METRICS", "measure"]
 
 METRICS: Mapping[str, bool] = {
     "accuracy": True,
@@ -27,7 +27,7 @@ _FLOOR = float(np.finfo(np.float32).eps)
 _ECE_BINS = 15
 
 
-def score(proba: npt.NDArray[np.float64], classes: npt.NDArray[Any], y: npt.NDArray[Any]) -> dict[str, float | None]:
+def measure(proba: npt.NDArray[np.float64], classes: npt.NDArray[Any], y: npt.NDArray[Any]) -> dict[str, float | None]:
     """Every metric of predicted probabilities.
 
     Parameters

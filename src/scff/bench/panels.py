@@ -60,7 +60,7 @@ class Dataset:
     target : str or None
         Name of the label column; "target" or the last column by default.
     benchmark : str
-        Benchmark membership, for registries.
+        The benchmark it is from, for registries.
     """
 
     name: str

@@ -9,16 +9,19 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from scff.errors import SCFFError
 from scff.tables.atomic import write_atomically
 
-__all__ = ["CellKey", "CorruptRecord", "Record", "RecordStore"]
+__all__ = ["CellKey", "CorruptRecord", "Record", "RecordStore", "Reuse"]
 
 logger = logging.getLogger(__name__)
 
 _FORMAT = "scff-record-1"
+
+Reuse = Literal["yes", "no", "only"]
+"""Whether records that exist are reused: "no" runs everything again, "only" runs nothing."""
 
 
 class CorruptRecord(SCFFError):
@@ -81,6 +84,9 @@ class Record:
         "hash", "core" (columns), "core_leaves", "tail_leaves"; empty where nothing is planned.
     gate : dict
         "accepted", "alpha", "reason"; empty where there is none.
+    verdict : dict
+        What held-back rows let the arm "read", with which "weight"; what was "tried", "gain", "error", "reason". Empty
+        for everything but `auto`.
     probability_hash : str
         Digest of the predicted probabilities.
     checkpoint_sha256 : str
@@ -105,6 +111,7 @@ class Record:
     memory: dict[str, Any] = field(default_factory=dict)
     plan: dict[str, Any] = field(default_factory=dict)
     gate: dict[str, Any] = field(default_factory=dict)
+    verdict: dict[str, Any] = field(default_factory=dict)
     probability_hash: str = ""
     checkpoint_sha256: str = ""
     host: dict[str, Any] = field(default_factory=dict)

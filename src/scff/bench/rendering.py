@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from scff.bench import equal_memory, reports_mechanism  # noqa: F401  (they register their reports)
+from scff.bench import equal_memory, reports_decisions, reports_mechanism  # noqa: F401  (they register their reports)
+from scff.bench.layout import ReportTable, to_html, to_latex, to_markdown, to_trace
 from scff.bench.reports import MAKERS, make
 from scff.bench.results import Results
 from scff.bench.studies import Study
-from scff.bench.tables import ReportTable, to_html, to_latex, to_markdown, to_trace
 from scff.errors import DataError
 
 __all__ = ["study_tables", "write_tables"]

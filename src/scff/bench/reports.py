@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from scff.bench import layout as t
 from scff.bench import stats
-from scff.bench import tables as t
+from scff.bench.layout import Cell, ReportTable
 from scff.bench.metrics import METRICS
 from scff.bench.paper import printed
 from scff.bench.results import Exclusion, Pairs, Results
-from scff.bench.tables import Cell, ReportTable
 
 __all__ = ["MAKERS", "make", "report"]
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from scff.bench.jobs import Job, Outcome, RunSettings, run_job
 from scff.errors import DataError
+from scff.fold.methods import EngineName
+from scff.fold.ray import connect
 
 __all__ = ["Progress", "run_jobs"]
 
@@ -31,7 +32,7 @@ def run_jobs(
     settings: RunSettings,
     *,
     workers: int = 1,
-    engine: Literal["local", "ray"] = "local",
+    engine: EngineName = "local",
     report: Callable[[Progress], None] | None = None,
 ) -> Progress:
     """Run jobs, cheapest first, and report after each.
@@ -104,12 +105,7 @@ def _drain(
 
 
 def _run_ray(jobs: Sequence[Job], settings: RunSettings, workers: int) -> Iterator[tuple[Job, Outcome]]:
-    try:
-        import ray
-    except ImportError as error:
-        raise DataError("The Ray engine needs its package: pip install 'scff[ray]'.") from error
-    if not ray.is_initialized():
-        ray.init(num_cpus=workers, include_dashboard=False, logging_level=logging.ERROR)
+    ray = connect()
     remote: Any = ray.remote(num_cpus=1)(run_job)
     settings = replace(settings, root=settings.root.resolve())
     yield from _drain(jobs, lambda job: remote.remote(job, settings).future(), workers)

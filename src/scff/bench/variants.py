@@ -32,7 +32,7 @@ class Variant:
     seed : int
         Seed of the nuisance columns.
     generated : bool
-        Widen with `FeatureGenerator`.
+        Add the columns of `FeatureGenerator`.
     """
 
     context: int | None = None

@@ -32,12 +32,16 @@ import torch
 from scff.backbones.registry import load_backbone
 from scff.backbones.weights import checkpoints
 from scff.bench.arms import Arm, build
+from scff.bench.facts import gate_facts, plan_facts, verdict_facts
+from scff.estimators.classifier import FoldedClassifier
+from scff.memory.device import resolve_device
 from scff.memory.meter import PeakMemory
 
 __all__ = ["ArmRequest", "ArmResult", "host_fingerprint", "run_arm", "run_isolated"]
 
 logger = logging.getLogger(__name__)
 
+_NO_PREDICTION = ("bench", "pretrain", "report", "cli", "evaluate", "serving", "integrations", "models")
 _PACKAGES = ("scff", "torch", "numpy", "scipy", "scikit-learn", "pandas", "tabicl", "lightgbm")
 
 
@@ -68,6 +72,7 @@ class ArmResult:
     memory: dict[str, Any] = field(default_factory=dict)
     plan: dict[str, Any] = field(default_factory=dict)
     gate: dict[str, Any] = field(default_factory=dict)
+    verdict: dict[str, Any] = field(default_factory=dict)
     checkpoint_sha256: str = ""
 
 
@@ -106,9 +111,7 @@ def run_isolated(request: ArmRequest, time_limit: float | None = None) -> ArmRes
 def run_arm(request: ArmRequest) -> ArmResult:
     """Fit and predict in this process."""
     torch.set_num_threads(request.threads)
-    device = request.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = str(resolve_device(request.device))
     try:
         started = time.perf_counter()
         # Held for the whole run: weights are loaded before the meter starts, for every arm alike.
@@ -142,7 +145,8 @@ def run_arm(request: ArmRequest) -> ArmResult:
         "total": fitted - fit_started + predict,
     }
     memory = {"meter": meter.meter, "start": meter.start, "peak": meter.peak, "added": meter.added}
-    facts = _plan_facts(model), _gate_facts(model)
+    record = model.fitted_ if isinstance(model, FoldedClassifier) else None
+    facts = plan_facts(getattr(model, "plan_", None)), gate_facts(record), verdict_facts(record)
     return ArmResult("ok", "", proba, model.classes_, seconds, memory, *facts, digest)
 
 
@@ -168,12 +172,12 @@ def host_fingerprint(threads: int, device: str) -> dict[str, Any]:
 
 @cache
 def source_hash() -> str:
-    """Digest of the package's own code, apart from how it is evaluated and how weights are trained."""
+    """Digest of the code a prediction depends on: not how it is evaluated or shown, nor how weights are trained."""
     root = resources.files("scff")
     digest = hashlib.sha256()
     for path in sorted(Path(str(root)).rglob("*.py")):
         parts = path.relative_to(str(root)).parts
-        if parts[0] not in ("bench", "pretrain", "report", "cli.py", "demo.py"):
+        if parts[0] not in _NO_PREDICTION:
             digest.update("/".join(parts).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -182,23 +186,6 @@ def _predict(model: Any, X: pd.DataFrame, query_chunk: int) -> npt.NDArray[np.fl
     """Probabilities in chunks of query rows, cut here so that every arm sees the same chunks."""
     parts = [model.predict_proba(X.iloc[i : i + query_chunk]) for i in range(0, len(X), query_chunk)]
     return np.concatenate(parts).astype(np.float64)
-
-
-def _plan_facts(model: Any) -> dict[str, Any]:
-    plan = getattr(model, "plan_", None)
-    if plan is None:
-        return {}
-    return {
-        "hash": plan.hash,
-        "core": len(plan.core),
-        "core_leaves": len(plan.core_leaves),
-        "tail_leaves": len(plan.tail_leaves),
-    }
-
-
-def _gate_facts(model: Any) -> dict[str, Any]:
-    gate = getattr(model, "gate_", None)
-    return {} if gate is None else {"accepted": gate.accepted, "alpha": float(gate.alpha), "reason": gate.reason}
 
 
 def _is_out_of_memory(error: RuntimeError) -> bool:

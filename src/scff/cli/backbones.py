@@ -37,12 +37,12 @@ def list_backbones(context: typer.Context, as_json: Json = False) -> None:
     if as_json:
         sys.stdout.write(json.dumps([asdict(row) for row in rows], default=str) + "\n")
         return
-    grid = Table(
-        "name", "kind", "for", "licence of code / weights", "leaf", "classes", "weights", "get it with", box=None
-    )
+    heads = ("name", "also", "kind", "for", "licence of code / weights", "leaf", "classes", "weights", "get it with")
+    grid = Table(*heads, box=None)
     for row in rows:
         grid.add_row(
             row.name,
+            " ".join(row.aliases),
             row.kind,
             "classes" if row.task == "classification" else "numbers",
             f"{row.code_licence} / {row.weights_licence}",

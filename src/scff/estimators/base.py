@@ -6,10 +6,9 @@ import os
 from typing import Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from scff.backbones.registry import CheckpointRef
 from scff.errors import DataError
@@ -21,7 +20,7 @@ from scff.tables.on_disk import open_wide
 from scff.tables.table import Table, as_table
 from scff.trials.case import Settings
 
-__all__ = ["FoldedEstimator", "one_column"]
+__all__ = ["FoldedEstimator"]
 
 
 class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
@@ -140,17 +139,3 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
-
-
-def one_column(y: Any, support: Table, what: str) -> npt.NDArray[Any]:
-    """A target as one column with an entry for every row of the support."""
-    if y is None:
-        raise DataError(f"fit requires y to be passed, but the target y is None; give one {what} per row.")
-    try:
-        y = column_or_1d(y, warn=True)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"The target must be one column, one {what} per row ({error}).") from error
-    if len(y) != support.n_rows:
-        raise DataError(f"X has {support.n_rows} rows but y has {len(y)}; give one {what} per row.")
-    out: npt.NDArray[Any] = y
-    return out

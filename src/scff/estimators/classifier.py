@@ -10,23 +10,22 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 
 from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone
-from scff.errors import BackboneError, DataError
-from scff.estimators.base import FoldedEstimator, one_column
+from scff.errors import BackboneError
+from scff.estimators.base import FoldedEstimator
 from scff.estimators.fitted import Fitted
+from scff.estimators.parameters import CLASSIFIER, check_parameters, class_labels, one_column
 from scff.fold.caches import CacheMode
 from scff.fold.methods import refuse_row_folding
 from scff.gate.record import TailGate, TailRule, tail_rule
 from scff.memory.device import resolve_device
 from scff.memory.meter import PeakMemory
-from scff.names import ENGINES, METHODS, ROUTINGS, TRIALS, EngineName, MethodOrAuto, RankRouting, Trials
-from scff.tables.table import Table, encode_target
+from scff.names import EngineName, MethodOrAuto, RankRouting, Trials
 from scff.trials.agenda import agenda, chosen
-from scff.trials.case import Case, Settings
+from scff.trials.case import Case
 from scff.trials.presentations import Paper
-from scff.trials.reading import Choice
+from scff.trials.reading import Choice, read
 from scff.trials.trial import Verdict, trial
 
 if TYPE_CHECKING:
@@ -124,6 +123,8 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     FoldPlan(30 columns: Core 25 in 1 leaf, Tail 5 in 1 leaf)
     """
 
+    _parameter_constraints = CLASSIFIER
+
     def __init__(
         self,
         backbone: str | Path = "auto",
@@ -178,9 +179,10 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         -------
         FoldedClassifier
         """
-        settings = self._check_parameters()
+        check_parameters(self)
+        settings = replace(self._settings(), rule=tail_rule(self.tail), routing=self.routing, engine=self.engine)
         support, heads = self._read_support(X)
-        codes, classes = _encode_labels(y, support)
+        codes, classes = class_labels(y, support)
         if groups is not None:
             groups = one_column(groups, support, "group")
         started = time.perf_counter()
@@ -196,29 +198,34 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         refuse_row_folding(backbone.spec, self.method)
         loaded = time.perf_counter()
         case = Case(backbone, support, codes, settings)
+        verdicts: tuple[Verdict, ...] = ()
+        choices: tuple[Choice, ...] = (Choice(Paper("scff" if self.method == "auto" else self.method)),)
         with PeakMemory(device) as compiling:
-            verdicts: tuple[Verdict, ...] = ()
-            temperature, plan = 1.0, None
             if self.method == "auto":
                 episode, alternatives = agenda(case, self.trials, groups)
-                verdict = trial(episode, alternatives) if len(alternatives) > 1 else Verdict()
-                verdicts, temperature = (verdict,), verdict.temperature
-                choices = chosen(verdict, alternatives)
-            else:
-                choices = (Choice(Paper(self.method)),)
-            if self.method != "native":
-                plan = case.plan
+                verdicts = (trial(episode, alternatives) if len(alternatives) > 1 else Verdict(),)
+                choices = chosen(verdicts[0], alternatives)
             planned = time.perf_counter()
-            fitted = Fitted(
-                support, codes, classes, CheckpointRef.of(backbone), settings, plan, choices,
-                temperature=temperature, verdicts=verdicts,
-            )  # fmt: skip
-            fitted.compile(case)
+            readings = []
+            for choice in choices:  # decisions on the Tail are taken here
+                readings.append(read(case, choice))
         done = time.perf_counter()
-        folds = [reading.plan for reading in fitted.readings if reading.plan is not None]
-        fitted.plan = folds[0] if folds else plan
-        fitted.peak_bytes = {"load": loading.added, "compile": compiling.added}
-        fitted.seconds = {"load": loaded - started, "plan": planned - loaded, "compile": done - planned}
+        plans = [reading.plan for reading in readings if reading.plan is not None]
+        fitted = Fitted(
+            support=support,
+            y=codes,
+            classes=classes,
+            checkpoint=CheckpointRef.of(backbone),
+            settings=settings,
+            plan=plans[0] if plans else case.plan if self.method == "auto" else None,
+            choices=choices,
+            gates=tuple(reading.gates for reading in readings),
+            temperature=verdicts[0].temperature if verdicts else 1.0,
+            verdicts=verdicts,
+            seconds={"load": loaded - started, "plan": planned - loaded, "compile": done - planned},
+            peak_bytes={"load": loading.added, "compile": compiling.added},
+            _compiled=(case, tuple(readings)),
+        )
         return self._keep(heads, fitted)
 
     @property
@@ -230,13 +237,14 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
 
     @property
     def gates_(self) -> list[TailGate | None]:
-        """What each view of the heaviest reading decided about the Tail."""
-        return list(self._record().gates[0])
+        """What each view of the heaviest reading that folds columns decided about the Tail."""
+        gates = self._record().gates
+        return list(next((part for part in gates if any(part)), gates[0]))
 
     @property
     def gate_(self) -> TailGate | None:
         """What was decided about the Tail, for the first view."""
-        return self.gates_[0]
+        return next(iter(self.gates_), None)
 
     @property
     def verdicts_(self) -> tuple[Verdict, ...]:
@@ -297,33 +305,3 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         from scff.report import make_report
 
         return make_report(self, test=X_test, target=y_test, title=title)
-
-    def _check_parameters(self) -> Settings:
-        if self.method not in ("auto", *METHODS):
-            raise DataError(f"method must be one of auto, {', '.join(METHODS)}, not {self.method!r}.")
-        if self.cache not in (True, False, "disk"):
-            raise DataError(f'cache must be True, False or "disk", not {self.cache!r}.')
-        if self.engine not in ENGINES:
-            raise DataError(f"engine must be one of {', '.join(ENGINES)}, not {self.engine!r}.")
-        if self.engine == "ray" and self.method not in ("auto", "scff", "bounded-core"):
-            raise DataError(
-                'engine="ray" spreads the leaves of a row backbone over a cluster; use it with method="auto", "scff" '
-                'or "bounded-core", or leave engine at "local".'
-            )
-        if self.routing not in ROUTINGS:
-            raise DataError(f"routing must be one of {', '.join(ROUTINGS)}, not {self.routing!r}.")
-        if self.trials not in TRIALS:
-            raise DataError(f'trials must be "auto", "thorough" or 0, not {self.trials!r}.')
-        if self.n_estimators < 1:
-            raise DataError(f"n_estimators must be at least 1, not {self.n_estimators}.")
-        return replace(self._settings(), rule=tail_rule(self.tail), routing=self.routing, engine=self.engine)
-
-
-def _encode_labels(y: Any, support: Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """Class codes of the support rows, and the classes; refuses what is no target of a classifier."""
-    y = one_column(y, support, "label")
-    codes, classes = encode_target(y)
-    check_classification_targets(y)
-    if len(classes) < 2:
-        raise DataError(f"The target has one class ({classes[0]!r}); a classifier needs rows of at least two.")
-    return codes, classes

@@ -15,10 +15,13 @@ from scff.plan.plan import FoldPlan
 from scff.tables.table import Table
 from scff.trials.case import Case, Settings
 from scff.trials.mixture import Mixture
-from scff.trials.reading import Choice, Reading, read
+from scff.trials.reading import Choice, Reading, read, without_tail
 from scff.trials.trial import Verdict
 
 __all__ = ["Fitted"]
+
+#: Query rows that are predicted together where several readings are mixed.
+_ROWS = 4096
 
 
 @dataclass(eq=False)
@@ -68,23 +71,14 @@ class Fitted:
         """What is predicted."""
         return "regression" if self.classes is None else "classification"
 
-    def compile(self, case: Case) -> None:
-        """Compile what was chosen; decisions on the Tail are taken here, or reused where they are known."""
-        known = self.gates or (None,) * len(self.choices)
-        readings = tuple(read(case, choice, gates) for choice, gates in zip(self.choices, known, strict=True))
-        self.gates = tuple(reading.gates for reading in readings)
-        self._compiled = case, readings
-
     def compiled(self) -> tuple[Case, tuple[Reading, ...]]:
         """The case and its readings, compiled again if this record was read from a file."""
-        compiled = self._compiled
-        if compiled is None:
+        if self._compiled is None:
             backbone = reload_backbone(self.checkpoint, resolve_device(self.settings.device), self.task)
             case = Case(backbone, self.support, self.y, self.settings)
-            self.compile(case)
-            compiled = self._compiled
-        assert compiled is not None
-        return compiled
+            known = zip(self.choices, self.gates, strict=True)
+            self._compiled = case, tuple(read(case, choice, gates) for choice, gates in known)
+        return self._compiled
 
     @property
     def readings(self) -> tuple[Reading, ...]:
@@ -95,11 +89,12 @@ class Fitted:
         """Probabilities, or numbers in one column; without what the Tail adds where ``tail`` is False."""
         case, readings = self.compiled()
         if not tail:
-            readings = tuple(reading.without_tail() for reading in readings)
-        parts = [case.backbone.combine(reading.predict(rows)) for reading in readings]
-        if len(parts) == 1 and self.temperature == 1.0:
-            return parts[0]  # the paper's own numbers, bit for bit
-        return Mixture(tuple(choice.weight for choice in self.choices), self.temperature)(np.stack(parts))
+            readings = tuple(without_tail(case, reading) for reading in readings)
+        if len(readings) == 1 and self.temperature == 1.0:
+            return readings[0].answer(rows)  # the paper's own numbers, bit for bit
+        mixture = Mixture(tuple(choice.weight for choice in self.choices), self.temperature)
+        parts = [mixture(np.stack([reading.answer(part) for reading in readings])) for part in rows.chunks(_ROWS)]
+        return np.concatenate(parts)
 
     def __getstate__(self) -> dict[str, Any]:
         # Neither weights nor caches: the first are referenced by digest, the second are rebuilt on first use.

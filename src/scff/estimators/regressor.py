@@ -10,25 +10,20 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import RegressorMixin
 
-from scff.backbones.registry import CheckpointRef, load_backbone, specs
-from scff.backbones.weights import checkpoints
-from scff.errors import CheckpointMissing, DataError
-from scff.estimators.base import FoldedEstimator, one_column
+from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone
+from scff.errors import DataError
+from scff.estimators.base import FoldedEstimator
 from scff.estimators.fitted import Fitted
+from scff.estimators.parameters import REGRESSOR, check_parameters, one_column
 from scff.fold.caches import CacheMode
 from scff.fold.methods import refuse_row_folding
 from scff.memory.device import resolve_device
 from scff.tables.table import Table
 from scff.trials.case import Case
 from scff.trials.presentations import Paper
-from scff.trials.reading import Choice
+from scff.trials.reading import Choice, read
 
-__all__ = ["AUTO_REGRESSORS", "FoldedRegressor"]
-
-AUTO_REGRESSORS = ("tabicl-v2-regressor", "tabpfn-v2-regressor")
-"""What ``backbone="auto"`` tries, best first; only files already on this machine."""
-
-_METHODS = ("scff", "native", "raw-core", "bounded-core")
+__all__ = ["FoldedRegressor"]
 
 
 class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
@@ -77,6 +72,8 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
         Only where the table had column names.
     """
 
+    _parameter_constraints = REGRESSOR
+
     def __init__(
         self,
         backbone: str | Path = "auto",
@@ -120,12 +117,13 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
         -------
         FoldedRegressor
         """
-        if self.method not in _METHODS:
-            raise DataError(f"method must be one of {', '.join(_METHODS)}, not {self.method!r}.")
+        check_parameters(self)
         support, heads = self._read_support(X)
         target = _numbers(y, support)
         device = resolve_device(self.device)
-        backbone = load_backbone(_choose() if self.backbone == "auto" else self.backbone, device, "regression")
+        backbone = load_backbone(
+            choose_auto("regression") if self.backbone == "auto" else self.backbone, device, "regression"
+        )
         refuse_row_folding(backbone.spec, self.method)
         # The Tail gate is a matter of classes: the method is the folded Core.
         settings = replace(self._settings(), rule=None, routing="linear")
@@ -133,9 +131,10 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
         varies = bool(target.min() < target.max())  # a constant target needs no model
         plan = case.plan if varies and self.method != "native" else None
         choices = (Choice(Paper(self.method)),)
-        fitted = Fitted(support, target, None, CheckpointRef.of(backbone), settings, plan, choices)
-        if varies:
-            fitted.compile(case)
+        compiled = (case, tuple(read(case, choice) for choice in choices)) if varies else None
+        fitted = Fitted(
+            support, target, None, CheckpointRef.of(backbone), settings, plan, choices, ((),), _compiled=compiled
+        )
         return self._keep(heads, fitted)
 
     def predict(self, X: Any) -> npt.NDArray[np.float64]:
@@ -165,14 +164,3 @@ def _numbers(y: Any, support: Table) -> npt.NDArray[np.float64]:
     if not np.isfinite(target).all():
         raise DataError("The target contains NaN or infinity; drop those rows first.")
     return target
-
-
-def _choose() -> str:
-    known = specs()
-    for name in AUTO_REGRESSORS:
-        weights = known[name].weights
-        if weights is not None and checkpoints.find(weights) is not None:
-            return name
-    raise CheckpointMissing(
-        f"No regressor has weights on this machine; get one with: scff backbones fetch {AUTO_REGRESSORS[-1]}"
-    )

@@ -1,13 +1,22 @@
-"""Class means, distances and halves of labelled rows, in float64: the gate compares small differences of large sums."""
+"""Class means, nearest prototypes and halves, in float64: the gate compares small differences of large sums."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["alternate_halves", "as_float", "class_means", "log_softmax", "median_distance", "square_distances"]
+__all__ = [
+    "Prototypes",
+    "alternate_halves",
+    "as_float",
+    "class_means",
+    "log_softmax",
+    "median_distance",
+    "square_distances",
+]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -49,3 +58,25 @@ def log_softmax(logits: FloatArray) -> FloatArray:
 def as_float(z: Any) -> FloatArray:
     """Any array or tensor as float64."""
     return np.asarray(z, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Prototypes:
+    """A nearest-prototype classifier fitted on one half of the support."""
+
+    centroids: FloatArray
+    scale: float
+
+    @classmethod
+    def of(cls, z: FloatArray, y: IntArray) -> Prototypes:
+        """Fit on labelled rows."""
+        centroids = class_means(z, y)
+        return cls(centroids, median_distance(centroids))
+
+    def score(self, z: FloatArray, y: IntArray) -> tuple[float, float]:
+        """Mean NLL and accuracy."""
+        if self.scale == 0:  # all centroids coincide: nothing is known about any row
+            return float(np.log(len(self.centroids))), float((y == 0).mean())
+        logits = -square_distances(z, self.centroids) / self.scale
+        own = log_softmax(logits)[np.arange(len(y)), y]
+        return float(-own.mean()), float((logits.argmax(axis=1) == y).mean())

@@ -22,16 +22,16 @@ import numpy.typing as npt
 
 from scff.errors import DataError
 from scff.gate.class_evidence import (
+    Prototypes,
     alternate_halves,
     as_float,
     class_means,
-    log_softmax,
     median_distance,
     square_distances,
 )
 from scff.gate.record import Candidate, CandidateName, TailGate, TailRule
 
-__all__ = ["FisherForm", "Prototypes", "TailMap", "decide", "refuse", "relearn"]
+__all__ = ["FisherForm", "TailMap", "decide", "refuse", "relearn"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -228,28 +228,6 @@ class FisherForm:
         (b0, b1, b2), (w0, w1, w2) = self.between, self.within
         roots = _roots(b2 * w1 - b1 * w2, b2 * w0 - b0 * w2, b1 * w0 - b0 * w1)
         return max([0.0, 1.0, *(x for x in roots if 0 < x < 1)], key=self)
-
-
-@dataclass(frozen=True)
-class Prototypes:
-    """A nearest-prototype classifier fitted on one half of the support."""
-
-    centroids: FloatArray
-    scale: float
-
-    @classmethod
-    def of(cls, z: FloatArray, y: IntArray) -> Prototypes:
-        """Fit on labelled rows."""
-        centroids = class_means(z, y)
-        return cls(centroids, median_distance(centroids))
-
-    def score(self, z: FloatArray, y: IntArray) -> tuple[float, float]:
-        """Mean NLL and accuracy."""
-        if self.scale == 0:  # all centroids coincide: nothing is known about any row
-            return float(np.log(len(self.centroids))), float((y == 0).mean())
-        logits = -square_distances(z, self.centroids) / self.scale
-        own = log_softmax(logits)[np.arange(len(y)), y]
-        return float(-own.mean()), float((logits.argmax(axis=1) == y).mean())
 
 
 def _judge(

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from scff.backbones.weights.checkpoints import sha256
+from scff.errors import PretrainError
 from scff.pretrain import network
 from scff.pretrain.card import write_card
 from scff.pretrain.validation import validate
@@ -50,36 +51,37 @@ def average(
         ``out``; the card lies beside it.
     """
     if not checkpoints:
-        raise ValueError("name at least one checkpoint")
+        raise PretrainError("Name at least one checkpoint.")
     loaded = [network.load(path) for path in checkpoints]
     layout = loaded[0][0]
     if any(other != layout for other, _ in loaded):
-        raise ValueError("only checkpoints of the same layout can be averaged")
+        raise PretrainError("Only checkpoints of the same layout can be averaged.")
     cards: list[dict[str, Any]] = []
     for path in checkpoints:
         card = path.with_suffix(".json")
         if not card.exists():
-            raise ValueError(f"{path} has no card beside it")
+            raise PretrainError(f"{path} has no card beside it; a run writes one as {card.name}.")
         cards.append(json.loads(card.read_text()))
         if cards[-1]["sha256"] != sha256(path):
-            raise ValueError(f"the card beside {path} is another checkpoint's")
+            raise PretrainError(f"The card beside {path} is another checkpoint's.")
     weights = {
         name: torch.stack([state[name] for _, state in loaded]).mean(0) if value.is_floating_point() else value
         for name, value in loaded[-1][1].items()
     }
     newest = cards[-1]
-    if components is None:
-        components = int(newest["recipe"].get("components", 0))
+    trained_with = int(newest["recipe"].get("components") or 0)
+    components = trained_with if components is None else components
+    made_by = "the weights of one checkpoint"
+    if len(cards) > 1:
+        made_by = f"the mean of the weights of {len(cards)} checkpoints, oldest first"
+    if components != trained_with:
+        made_by += f"; reads up to {components} principal components behind a leaf, trained with {trained_with}"
     network.save(out, layout, weights, half=half, components=components)
     weights = network.load(out)[1]  # as they will be read
     write_card(
         out,
         {
-            "made_by": (
-                f"the mean of the weights of {len(cards)} checkpoints, oldest first"
-                if len(cards) > 1
-                else "the weights of one checkpoint"
-            ),
+            "made_by": made_by,
             "average_of": [{"sha256": card["sha256"], "steps": card.get("steps")} for card in cards],
             "view": {"components": components},
             "recipe": newest["recipe"],

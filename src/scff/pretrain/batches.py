@@ -10,12 +10,13 @@ import math
 import numpy as np
 import torch
 
+from scff.errors import PretrainError
 from scff.pretrain.config import Stage
 from scff.pretrain.draws import Draw, Family
 from scff.pretrain.measurements import contrast_tasks, factor_tasks
 from scff.pretrain.pool import Pool
 from scff.pretrain.synthetic import easy_tasks, latent_tasks
-from scff.pretrain.tables import TableBatch, finish
+from scff.pretrain.table_batch import TableBatch, finish
 
 
 def draw_for(*key: int) -> Draw:
@@ -94,7 +95,7 @@ def _attempt(stage: Stage, pool: Pool | None, shared: Draw, own: Draw, rank: int
     share = float(shared.uniform(0.35, 0.8, 1))
     if family is None:
         if pool is None:
-            raise ValueError(f"stage {stage.name!r} reads from a pool, and none was given")
+            raise PretrainError(f"Stage {stage.name!r} reads from a pool, and none was given; name its folder.")
         x, y = pool.sample(shared, own, stage.max_cells, stage.max_columns, rank, world)
         x, y = x[:, :n_rows], y[:, :n_rows]
     else:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scff.errors import PretrainError
+
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -162,6 +164,9 @@ def _curriculum() -> tuple[Stage, ...]:
 class RecipeConfig:
     """Everything that decides the result of a run, given the pool and the number of processes.
 
+    The defaults train a small network from random weights in one run. The embedded ``nano`` is another, larger network,
+    made by a chain of runs (see :mod:`scff.pretrain`).
+
     Parameters
     ----------
     model : ModelConfig
@@ -231,12 +236,12 @@ class RecipeConfig:
         ('easy', 'narrow')
         """
         if step < 0:
-            raise ValueError(f"step must not be negative, got {step}")
+            raise PretrainError(f"A step is not negative, {step} is.")
         for stage in self.stages:
             if step < stage.steps:
                 return stage, step
             step -= stage.steps
-        raise ValueError("step lies behind the last stage")
+        raise PretrainError("The step lies behind the last stage.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain containers, for JSON."""
@@ -256,30 +261,37 @@ class RecipeConfig:
         -------
         RecipeConfig
             The recipe.
+
+        Raises
+        ------
+        PretrainError
+            If it is something else.
         """
-        plain = dict(plain)
-        if "model" in plain:
-            plain["model"] = ModelConfig(**plain["model"])
-        plain["context_blocks"] = tuple(plain.get("context_blocks", ()))
-        if "stages" in plain:
-            plain["stages"] = tuple(
-                Stage(**{**stage, "mix": Mix(**stage["mix"]), "rows": tuple(stage.get("rows", (128, 256)))})
-                for stage in plain["stages"]
-            )
-        return cls(**plain)
+        try:
+            plain = dict(plain)
+            if "model" in plain:
+                plain["model"] = ModelConfig(**plain["model"])
+            plain["context_blocks"] = tuple(plain.get("context_blocks", ()))
+            if "stages" in plain:
+                plain["stages"] = tuple(
+                    Stage(**{**stage, "mix": Mix(**stage["mix"]), "rows": tuple(stage.get("rows", (128, 256)))})
+                    for stage in plain["stages"]
+                )
+            return cls(**plain)
+        except (TypeError, KeyError, ValueError) as error:
+            raise PretrainError(f"This is no recipe: {error}.") from error
 
     @classmethod
     def read(cls, path: Path) -> RecipeConfig:
         """Read a JSON file.
 
-        Parameters
-        ----------
-        path : Path
-            The file.
-
-        Returns
-        -------
-        RecipeConfig
-            The recipe.
+        Raises
+        ------
+        PretrainError
+            If it is not there, or holds something else.
         """
-        return cls.from_dict(json.loads(path.read_text()))
+        try:
+            plain = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise PretrainError(f"{path} cannot be read as a recipe in JSON ({error}).") from error
+        return cls.from_dict(plain)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from scff.pretrain.tables import MAX_CLASSES
+from scff.pretrain.table_batch import MAX_CLASSES
 
 __all__ = ["Draw", "Family", "class_counts", "class_logits", "rows_of", "silent_columns"]
 

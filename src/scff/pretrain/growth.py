@@ -12,6 +12,7 @@ import dataclasses
 import torch
 from torch import Tensor
 
+from scff.errors import PretrainError
 from scff.pretrain.config import ModelConfig
 from scff.pretrain.network import build
 
@@ -52,7 +53,7 @@ def grow(layout: ModelConfig, weights: dict[str, Tensor], larger: ModelConfig, s
     shrinks = any(getattr(larger, key) < getattr(layout, key) for key in ("row_num_blocks", "icl_num_blocks"))
     heads = layout.icl_nhead * larger.row_num_cls == larger.icl_nhead * layout.row_num_cls
     if same != larger or shrinks or larger.row_num_cls < layout.row_num_cls or not heads:
-        raise ValueError("the checkpoint to begin from has another layout than the recipe, not only a smaller one")
+        raise PretrainError("The checkpoint to begin from has another layout than the recipe, not only a smaller one.")
     deeper = dataclasses.replace(layout, row_num_blocks=larger.row_num_blocks, icl_num_blocks=larger.icl_num_blocks)
     weights = _deepen(layout, weights, deeper, seed)
     fresh = build(larger, seed).state_dict()
@@ -60,7 +61,7 @@ def grow(layout: ModelConfig, weights: dict[str, Tensor], larger: ModelConfig, s
         alone = torch.zeros_like(fresh["col_embedder.in_linear.weight"])
         alone[:, :1] = weights["col_embedder.in_linear.weight"]
         weights = {**weights, "col_embedder.in_linear.weight": alone}
-    return _widen(weights, fresh)
+    return _set_into(weights, fresh)
 
 
 def restack(weights: dict[str, Tensor], order: tuple[int, ...]) -> dict[str, Tensor]:
@@ -88,7 +89,7 @@ def restack(weights: dict[str, Tensor], order: tuple[int, ...]) -> dict[str, Ten
         block, part = name.removeprefix(CONTEXT).split(".", 1)
         blocks.setdefault(int(block), {})[part] = weights[name]
     if not set(order) <= set(blocks):
-        raise ValueError(f"the checkpoint has {len(blocks)} context blocks, and block {max(order)} is asked for")
+        raise PretrainError(f"The checkpoint has {len(blocks)} context blocks, and block {max(order)} is asked for.")
     rest = {name: value for name, value in weights.items() if not name.startswith(CONTEXT)}
     places = {
         f"{CONTEXT}{place}.{part}": value.clone()
@@ -119,7 +120,7 @@ def _deepen(layout: ModelConfig, weights: dict[str, Tensor], deeper: ModelConfig
     return grown
 
 
-def _widen(weights: dict[str, Tensor], fresh: dict[str, Tensor]) -> dict[str, Tensor]:
+def _set_into(weights: dict[str, Tensor], fresh: dict[str, Tensor]) -> dict[str, Tensor]:
     """Set trained weights into wider ones: new heads and units are silent, old ones do not hear what is new."""
     extra = fresh["icl_predictor.ln.weight"].numel() - weights["icl_predictor.ln.weight"].numel()
     grown: dict[str, Tensor] = {}

@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from scff.errors import PretrainError
 from scff.pretrain.config import ModelConfig
-from scff.pretrain.tables import MAX_CLASSES, UNSEEN, TableBatch
+from scff.pretrain.table_batch import MAX_CLASSES, UNSEEN, TableBatch
 from scff.tables.atomic import write_atomically
 
 
@@ -53,9 +55,19 @@ def load(path: Path) -> tuple[ModelConfig, dict[str, Tensor]]:
         Layout.
     state_dict : dict
         Weights.
+
+    Raises
+    ------
+    PretrainError
+        If there is no such file, or it holds something else.
     """
-    stored = torch.load(path, map_location="cpu", weights_only=True)
-    return ModelConfig(**stored["config"]), {name: value.float() for name, value in stored["state_dict"].items()}
+    if not path.is_file():
+        raise PretrainError(f"There is no checkpoint at {path}.")
+    try:
+        stored = torch.load(path, map_location="cpu", weights_only=True)
+        return ModelConfig(**stored["config"]), {name: value.float() for name, value in stored["state_dict"].items()}
+    except (RuntimeError, EOFError, UnpicklingError, KeyError, TypeError, AttributeError) as error:
+        raise PretrainError(f"{path} is no checkpoint of a network that is trained here ({error}).") from error
 
 
 def save(
@@ -142,8 +154,13 @@ def query_logits(model: nn.Module, batch: TableBatch) -> Tensor:
         Logits of the query rows, ``(B, Q, MAX_CLASSES)``.
     """
     logits: Tensor = model(batch.x_BTD, batch.y_support_BN.float())
-    absent = torch.arange(MAX_CLASSES) >= batch.n_classes_B[:, None, None]
-    return logits[..., :MAX_CLASSES].masked_fill(absent, -1e4)
+    return silence_absent(logits[..., :MAX_CLASSES], batch)
+
+
+def silence_absent(logits_BQK: Tensor, batch: TableBatch) -> Tensor:
+    """Logits without the classes that a table's support does not hold."""
+    absent = torch.arange(logits_BQK.shape[-1]) >= batch.n_classes_B[:, None, None]
+    return logits_BQK.masked_fill(absent, -1e4)
 
 
 def cross_entropy(logits_BQK: Tensor, batch: TableBatch) -> Tensor:

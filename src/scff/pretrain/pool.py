@@ -21,9 +21,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from scff.errors import MissingDependency, PretrainError
 from scff.pretrain import network
 from scff.pretrain.draws import Draw
-from scff.pretrain.tables import MAX_CLASSES
+from scff.pretrain.table_batch import MAX_CLASSES
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ def _draw_file(config: PoolConfig, index: int) -> dict[str, Tensor]:
     try:
         from tabicl.prior import PriorDataset
     except ImportError as error:
-        raise ImportError("tabicl.prior needs xgboost: pip install 'scff[pretrain]'") from error
+        raise MissingDependency("tabicl.prior needs xgboost: pip install 'scff[pretrain]'.") from error
 
     with _seeded(config.seed * 1_000_003 + index):
         # Half of the files are binary: so are most wide tables.
@@ -136,7 +137,7 @@ class Pool:
     def __init__(self, folder: Path) -> None:
         self.files = sorted(folder.glob("[0-9]*.pt"))
         if not self.files:
-            raise FileNotFoundError(f"no pool files in {folder}; draw them with `scff pretrain pool`")
+            raise PretrainError(f"There are no pool files in {folder}; draw them with `scff pretrain pool {folder}`.")
 
     @property
     def digest(self) -> str:
@@ -163,7 +164,7 @@ class Pool:
         max_cells : int
             Take at most as many tables as keep ``B T (D + 4)`` below this, and at least one.
         max_columns : int
-            Wider tables lose columns at random; noise columns never widen a table beyond this.
+            Wider tables lose columns at random; noise columns never make a table wider than this.
         rank, world : int
             Processes divide the tables of a file among themselves.
 
@@ -185,11 +186,11 @@ class Pool:
         # Narrower tables are filled up to the width; each process takes every world-th.
         chosen = order[: start + 1].flip(0)[rank % (start + 1) :: world][:n_tables]
         rows = torch.randperm(n_rows, generator=own.generator)
-        tables = [widen(own, x[i, rows, : int(d[i])].float(), width) for i in chosen.tolist()]
+        tables = [augment(own, x[i, rows, : int(d[i])].float(), width) for i in chosen.tolist()]
         return torch.stack(tables), y[chosen][:, rows]
 
 
-def widen(draw: Draw, x_TD: Tensor, width: int) -> Tensor:
+def augment(draw: Draw, x_TD: Tensor, width: int) -> Tensor:
     """Reflect and permute the columns of a table, and fill up to a width with noise.
 
     Parameters

@@ -27,6 +27,7 @@ from torch.multiprocessing.spawn import spawn
 from tqdm.auto import tqdm
 
 from scff.backbones.weights.checkpoints import sha256
+from scff.errors import PretrainError
 from scff.pretrain import network
 from scff.pretrain.card import write_card
 from scff.pretrain.config import RecipeConfig
@@ -91,13 +92,21 @@ def run(job: Job, processes: int = 2) -> bool:
     -------
     bool
         True when the recipe is finished and the result written.
+
+    Raises
+    ------
+    PretrainError
+        If the folder, the recipe, the pool or the first weights do not allow it.
     """
-    job.folder.mkdir(parents=True, exist_ok=True)
+    if processes < 1:
+        raise PretrainError(f"A run has at least one process, not {processes}.")
     state = job.folder / "state.pt"
     if job.recipe is None and not state.exists():
-        raise FileNotFoundError(f"nothing to resume in {job.folder}")
+        raise PretrainError(f"There is nothing to resume in {job.folder}.")
     if job.recipe is not None and state.exists():
-        raise FileExistsError(f"{job.folder} holds a run already; resume it or choose another folder")
+        raise PretrainError(f"{job.folder} holds a run already; resume it or choose another folder.")
+    job.folder.mkdir(parents=True, exist_ok=True)
+    _prepare(0, processes, job)  # what is wrong with a job is said here, not in one of its processes
     with _locked(job.folder / "lock"), tempfile.TemporaryDirectory() as meeting:
         address = f"file://{meeting}/store"
         if processes == 1:
@@ -123,7 +132,7 @@ class _locked:
             except BlockingIOError:
                 # Workers of a killed run may still be finishing their step.
                 if time.monotonic() > deadline:
-                    raise RuntimeError(f"another run works in {self.path.parent}") from None
+                    raise PretrainError(f"Another run works in {self.path.parent}.") from None
                 time.sleep(0.5)
 
     def __exit__(self, *_: object) -> None:
@@ -142,7 +151,10 @@ def _work(rank: int, world: int, address: str, job: Job) -> None:
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
         dist.init_process_group("gloo", init_method=address, rank=rank, world_size=world)
     try:
-        _train(_prepare(rank, world, job), job, parent=os.getppid())
+        trainer = _prepare(rank, world, job)
+        if rank == 0 and job.init is not None and trainer.step == 0:
+            _note_origin(job.folder, job.init)
+        _train(trainer, job, parent=os.getppid())
     finally:
         if world > 1:
             dist.destroy_process_group()
@@ -165,7 +177,7 @@ def _prepare(rank: int, world: int, job: Job) -> Trainer:
     assert recipe is not None
     reads_pool = any(stage.mix.pool > 0 for stage in recipe.stages)
     if reads_pool and job.pool is None:
-        raise ValueError("the recipe reads from a pool: name its folder")
+        raise PretrainError("The recipe reads from a pool; name its folder.")
     pool = Pool(job.pool) if reads_pool and job.pool is not None else None
     trainer = Trainer(recipe, pool, rank, world)
     if stored:
@@ -176,8 +188,6 @@ def _prepare(rank: int, world: int, job: Job) -> Trainer:
             layout = dataclasses.replace(layout, icl_num_blocks=len(recipe.context_blocks))
             weights = restack(weights, recipe.context_blocks)
         trainer.start_from(grow(layout, weights, recipe.model, recipe.seed))
-        if rank == 0:
-            _note_origin(job.folder, job.init)
     return trainer
 
 
@@ -248,7 +258,14 @@ def deliver(folder: Path) -> Path:
     -------
     Path
         The checkpoint; the card lies beside it.
+
+    Raises
+    ------
+    PretrainError
+        If the folder holds no run.
     """
+    if not (folder / "state.pt").exists():
+        raise PretrainError(f"There is no run in {folder}.")
     stored = torch.load(folder / "state.pt", weights_only=True)
     recipe = RecipeConfig.from_dict(stored["recipe"])
     result, best, origin = folder / RESULT, folder / "best.ckpt", folder / "origin.json"

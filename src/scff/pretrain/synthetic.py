@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from scff.pretrain.draws import Draw, class_counts, class_logits, rows_of, silent_columns
-from scff.pretrain.tables import MAX_CLASSES
+from scff.pretrain.table_batch import MAX_CLASSES
 
 __all__ = ["easy_tasks", "latent_tasks"]
 

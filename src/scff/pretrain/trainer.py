@@ -14,14 +14,15 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.utils.clip_grad import clip_grad_norm_
 
+from scff.errors import PretrainError
 from scff.pretrain import network, tutor
 from scff.pretrain.batches import draw_batch
 from scff.pretrain.config import RecipeConfig, Stage
 from scff.pretrain.growth import CONTEXT
 from scff.pretrain.muon import Muon, split_parameters
 from scff.pretrain.pool import Pool
-from scff.pretrain.tables import TableBatch, widen
-from scff.pretrain.validation import Score, validate
+from scff.pretrain.table_batch import TableBatch, with_components
+from scff.pretrain.validation import Validation, validate
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +111,7 @@ class Trainer:
         self.step = 0
         self.tables = 0
         self.cpu_seconds = 0.0
-        self.best: Score | None = None
+        self.best: Validation | None = None
         self.history: list[dict[str, float]] = []
 
     def _weights(self) -> dict[str, Tensor]:
@@ -145,7 +146,7 @@ class Trainer:
         lr = learning_rate(stage, stage_step)
         network.train_encoder(self.model, not stage.context_only)
         batches = [
-            widen(
+            with_components(
                 draw_batch(stage, self.pool, (self.recipe.seed, self.step, i), self.rank, self.world),
                 self.recipe.components,
             )
@@ -217,11 +218,11 @@ class Trainer:
         bool
             True when they are the best so far.
         """
-        score = validate(self.model, self.ema, self.recipe.temperature, self.recipe.components)
-        self.history.append({"step": self.step, "tables": self.tables, **score.to_dict()})
-        better = self.best is None or score.total < self.best.total
+        found = validate(self.model, self.ema, self.recipe.temperature, self.recipe.components)
+        self.history.append({"step": self.step, "tables": self.tables, **found.to_dict()})
+        better = self.best is None or found.total < self.best.total
         if better:
-            self.best = score
+            self.best = found
         return better
 
     def save(self, path: Path) -> None:
@@ -256,14 +257,16 @@ class Trainer:
             Content of the file.
         """
         if stored["world"] != self.world:
-            raise ValueError(f"the run began with {stored['world']} processes, not {self.world}")
+            raise PretrainError(
+                f"The run began with {stored['world']} processes; resume it with as many, not {self.world}."
+            )
         began_with = None if stored["pool"] is None else stored["pool"]["digest"]
         if began_with != (None if self.pool is None else self.pool.digest):
-            raise ValueError("the pool is not the one the run began with")
+            raise PretrainError("The pool is not the one the run began with; name that one.")
         self.model.load_state_dict(stored["model"])
         for optimiser, state in zip(self.optimisers, stored["optimisers"], strict=True):
             optimiser.load_state_dict(state)
         self.ema = stored["ema"]
         self.step, self.tables = stored["step"], stored["tables"]
         self.cpu_seconds, self.history = stored["cpu_seconds"], stored["history"]
-        self.best = None if stored["best"] is None else Score(**stored["best"])
+        self.best = None if stored["best"] is None else Validation(**stored["best"])

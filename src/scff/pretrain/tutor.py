@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from scff.pretrain.tables import MAX_CLASSES, UNSEEN, TableBatch
+from scff.pretrain.table_batch import MAX_CLASSES, UNSEEN, TableBatch
 
 __all__ = ["Lesson", "lag", "teach"]
 

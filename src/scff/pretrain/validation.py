@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from scff.pretrain.batches import draw_for
 from scff.pretrain.measurements import contrast_tasks, factor_tasks
-from scff.pretrain.network import baseline, cross_entropy
+from scff.pretrain.network import baseline, cross_entropy, silence_absent
 from scff.pretrain.synthetic import easy_tasks, latent_tasks
-from scff.pretrain.tables import TableBatch, finish, native_view, widen
+from scff.pretrain.table_batch import TableBatch, finish, native_view, with_components
 
 #: Far from every seed a run would use, so that no validation table is ever trained on.
 _VALIDATION_SEED = 7_777_777
@@ -32,7 +32,7 @@ _SHAPES = (
 
 
 @dataclass(frozen=True)
-class Score:
+class Validation:
     """Result of a validation.
 
     Parameters
@@ -103,7 +103,7 @@ def real_tables(max_support: int = 256, max_query: int = 256) -> Iterator[TableB
 
 
 @torch.no_grad()
-def validate(model: nn.Module, weights: dict[str, Tensor], temperature: float, components: int = 0) -> Score:
+def validate(model: nn.Module, weights: dict[str, Tensor], temperature: float, components: int = 0) -> Validation:
     """Measure weights on both sets.
 
     Parameters
@@ -119,21 +119,20 @@ def validate(model: nn.Module, weights: dict[str, Tensor], temperature: float, c
 
     Returns
     -------
-    Score
+    Validation
         The result.
     """
 
     def measure(batch: TableBatch) -> tuple[float, float]:
-        batch = widen(batch, components)
+        batch = with_components(batch, components)
         logits = torch.func.functional_call(model, weights, (batch.x_BTD, batch.y_support_BN.float()))
-        absent = torch.arange(logits.shape[-1]) >= batch.n_classes_B[:, None, None]
-        logits = logits.masked_fill(absent, -1e4) / temperature
+        logits = silence_absent(logits, batch) / temperature
         hit = (logits.argmax(-1) == batch.y_query_BQ).float().mean()
         return float(cross_entropy(logits, batch)) / baseline(batch), float(hit)
 
     synthetic = [measure(batch)[0] for batch in synthetic_tables()]
     real = [measure(batch) for batch in real_tables()]
-    return Score(
+    return Validation(
         synthetic=sum(synthetic) / len(synthetic),
         real=sum(loss for loss, _ in real) / len(real),
         accuracy=sum(hit for _, hit in real) / len(real),

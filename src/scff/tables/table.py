@@ -12,6 +12,7 @@ import pandas as pd
 from pandas.api import types as pdt
 
 from scff.errors import DataError
+from scff.tables.codes import sorted_codes
 
 __all__ = ["Columns", "Table", "as_table", "check_unique", "encode_target"]
 
@@ -140,7 +141,7 @@ class Table:
             return self.values
         out = np.empty((self.n_rows, self.n_columns), dtype=np.float64)
         for j in range(self.n_columns):
-            out[:, j] = _codes(self.values.iloc[:, j])
+            out[:, j] = sorted_codes(self.values.iloc[:, j])
         return out
 
 
@@ -238,16 +239,3 @@ def check_unique(names: Sequence[str]) -> None:
         if name in seen:
             raise DataError(f"Column name {name!r} occurs more than once; rename the columns so that each is unique.")
         seen.add(name)
-
-
-def _codes(column: pd.Series[Any]) -> npt.NDArray[np.float64]:
-    if pdt.is_numeric_dtype(column.dtype):
-        return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    if pdt.is_datetime64_any_dtype(column.dtype) or pdt.is_timedelta64_dtype(column.dtype):
-        ticks = column.astype("int64").to_numpy(dtype=np.float64)
-        return np.where(column.isna(), np.nan, ticks)
-    try:
-        codes, _ = pd.factorize(column, sort=True)
-    except TypeError:  # labels of several types have no order of their own
-        codes, _ = pd.factorize(column.astype(str).where(column.notna()), sort=True)
-    return np.where(codes < 0, np.nan, codes.astype(np.float64))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from scff.names import Trials
+from scff.trials.budget import Question, afford
 from scff.trials.case import Case
 from scff.trials.episode import Episode
-from scff.trials.presentations import Core, LinkedCore, Presentation, Summarised, WithTail
+from scff.trials.narrow import Company, Digest, Direct, Frequencies, Summarised
+from scff.trials.presentations import Answering, Core, LinkedCore, Presentation, WithTail
 from scff.trials.reading import Choice
 from scff.trials.trial import Verdict
 
@@ -19,7 +22,7 @@ __all__ = ["agenda", "chosen"]
 
 def agenda(
     case: Case, trials: Trials, groups: npt.NDArray[Any] | None = None
-) -> tuple[Episode, tuple[Presentation, ...]]:
+) -> tuple[Episode, tuple[Presentation | Answering, ...]]:
     """The splits and the alternatives for a case.
 
     Parameters
@@ -30,20 +33,22 @@ def agenda(
     groups : ndarray, optional
         Rows of one group are never parted.
     """
-    smallest = int(np.bincount(case.y).min())
-    folds = max(2, min(5 if case.support.n_rows <= 128 else 4, smallest))
+    alternatives: list[Presentation | Answering] = [Core(), Company(), Digest()]
+    if trials == "thorough":
+        alternatives += [LinkedCore(), WithTail(), Summarised(10, False), Summarised(30, False), Summarised(30, True)]
+    core, leaf = len(case.plan.core), case.leaf_width
+    widths = [core] + [min(leaf, case.support.n_columns)] * (len(alternatives) - 1)
+    question = Question(0, 0, 0.0, 0.0) if trials == 0 else afford(case, widths, trials)
     if groups is not None:
-        folds = min(folds, len(np.unique(groups)))
-    episode = Episode(case, folds, groups)
-    if trials == 0 or folds < 2 or not episode.splits:
+        question = replace(question, folds=min(question.folds, len(np.unique(groups))))
+    episode = Episode(case, question, groups)
+    if question.folds < 2 or not episode.splits:
         return episode, (Core(),)
-    alternatives: list[Presentation] = [Core(), LinkedCore(), WithTail()]
-    if case.backbone.spec.kind == "row":
-        alternatives += [Summarised(10, False), Summarised(30, False), Summarised(30, True)]
-    return episode, tuple(alternatives)
+    alternatives += [Direct(scale, radial) for scale in ("equal", "shares") for radial in (False, True)]
+    return episode, (*alternatives, Frequencies())
 
 
-def chosen(verdict: Verdict, alternatives: tuple[Presentation, ...]) -> tuple[Choice, ...]:
+def chosen(verdict: Verdict, alternatives: tuple[Presentation | Answering, ...]) -> tuple[Choice, ...]:
     """What a verdict lets in, heaviest first."""
     by_name = {alternative.name: alternative for alternative in alternatives}
     choices = [Choice(by_name[one.name], one.weight, one.share) for one in verdict.tried if one.weight > 0]

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from scff.backbones.base import Backbone, IntArray, RowView, TokenView, Views
 from scff.backbones.shared.categories import OrdinalCodes
@@ -18,7 +19,9 @@ from scff.memory.device import resolve_device
 from scff.plan.compile import compile_plan
 from scff.plan.plan import FoldPlan, Routing
 from scff.tables.table import Table
-from scff.trials.whole import Whole
+from scff.trials.scales import EqualScale, ShareScale
+from scff.trials.structure import structured_columns
+from scff.trials.whole import Kernel, Products, Whole
 
 __all__ = ["Case", "Settings"]
 
@@ -92,6 +95,9 @@ class Case:
     settings: Settings
     held_back: Table | None = None
     origin: tuple[Case, IntArray, IntArray] | None = None
+    _wholes: dict[Any, Whole] = field(default_factory=dict, repr=False)
+    _kernels: dict[Any, Kernel] = field(default_factory=dict, repr=False)
+    _met: dict[Any, tuple[Table, Products]] = field(default_factory=dict, repr=False)
 
     @property
     def leaf_width(self) -> int:
@@ -133,12 +139,44 @@ class Case:
         return self.codes.transform(self.support)
 
     @cached_property
-    def whole(self) -> Whole:
-        """All columns at once; a part looks its products up."""
+    def structured(self) -> npt.NDArray[np.bool_]:
+        """Columns that go with another one by more than chance; of all labelled rows, for no label takes part."""
+        return structured_columns(self.numbers.values) if self.origin is None else self.origin[0].structured
+
+    @cached_property
+    def ranked(self) -> IntArray:
+        """All columns of the plan, strongest first."""
+        return np.concatenate([self.plan.core, self.plan.tail])
+
+    def whole(self, scale: type[EqualScale] | type[ShareScale]) -> Whole:
+        """All columns at once, at a scale that knows no label."""
+        if self.origin is not None:
+            return self.origin[0].whole(scale)
+        if scale not in self._wholes:
+            self._wholes[scale] = Whole.of(self.numbers.values, scale)
+        return self._wholes[scale]
+
+    def products(self, scale: type[EqualScale] | type[ShareScale]) -> tuple[Products, Products | None]:
+        """Products of this case's labelled rows with each other, and of its held-back rows with them."""
+        whole = self.whole(scale)
         if self.origin is None:
-            return Whole.of(self.numbers)
-        case, fitted, new = self.origin
-        return case.whole.part(fitted, new, self.numbers)
+            return whole.products, None
+        _, fitted, new = self.origin
+        return whole.products.of(fitted, fitted), whole.products.of(new, fitted)
+
+    def meet(self, rows: Table, scale: type[EqualScale] | type[ShareScale]) -> Products:
+        """Products of query rows with the labelled ones; several summaries ask for those of the same rows."""
+        last, met = self._met.get(scale, (None, None))
+        if last is not rows or met is None:
+            met = self.whole(scale).meet(self.codes.transform(rows).values)
+            self._met[scale] = rows, met
+        return met
+
+    def kernel(self, scale: type[EqualScale] | type[ShareScale], radial: bool) -> Kernel:
+        """A similarity of rows, made once."""
+        if (scale, radial) not in self._kernels:
+            self._kernels[scale, radial] = Kernel(self.products(scale)[0], radial)
+        return self._kernels[scale, radial]
 
     def views_of(self, table: Table) -> Views[Any]:
         """The backbone's views of a table of the same rows."""

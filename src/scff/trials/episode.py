@@ -10,12 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from scff.backbones.base import IntArray
+from scff.trials.budget import Question
 from scff.trials.case import Case
 
 __all__ = ["Episode", "Split", "deal_folds"]
-
-#: Most rows a question is put to. What it costs is then bounded however long the table is.
-MOST_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -34,24 +32,24 @@ class Episode:
     ----------
     case : Case
         All labelled rows.
-    folds : int
-        Parts the rows are dealt into; each is predicted by the others.
+    question : Question
+        Into how many parts the rows are dealt, and how many of them; each part is predicted by the others.
     groups : ndarray, optional
         Rows of one group are never parted.
     """
 
     case: Case
-    folds: int
+    question: Question
     groups: npt.NDArray[Any] | None = None
 
     @cached_property
     def splits(self) -> tuple[Split, ...]:
         """Every held-back part, and the rows that predict it."""
-        rows = _spread(self.case.y, MOST_ROWS) if self.groups is None else np.arange(len(self.case.y))
+        rows = _spread(self.case.y, self.question.rows)
         groups = None if self.groups is None else self.groups[rows]
-        part = deal_folds(self.case.y[rows], self.folds, groups)
+        part = deal_folds(self.case.y[rows], self.question.folds, groups)
         splits = []
-        for k in range(self.folds):
+        for k in range(self.question.folds):
             fitted, new = rows[part != k], rows[part == k]
             # A class that no fitted row has cannot be predicted by any presentation.
             new = new[np.isin(self.case.y[new], self.case.y[fitted])]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize_scalar
 
 __all__ = ["Mixture", "fit_mixture", "losses_of"]
 
@@ -18,13 +18,17 @@ IntArray = npt.NDArray[np.int64]
 
 _SMALLEST = 1e-12
 
-#: Below this a presentation costs more than it brings.
-_LEAST_WEIGHT = 0.05
+#: Below this an alternative is left out.
+_LEAST_WEIGHT = 0.02
 
-#: How strongly weights are held together, in rows: with few rows they stay near each other.
-_TOGETHER = 4.0
+#: Rows that the prior weights count for: with few held-back rows weights stay near it.
+_PSEUDO_ROWS = 8.0
+
+#: How strongly the temperature is held at 1, in rows.
+_CALM = 20.0
 
 _TEMPERATURES = (0.4, 2.5)
+_ROUNDS = 300
 
 
 @dataclass(frozen=True)
@@ -50,31 +54,34 @@ class Mixture:
         return _tempered(mixed_NK, self.temperature)
 
 
-def fit_mixture(proba_PNK: FloatArray, y: IntArray) -> Mixture:
+def fit_mixture(proba_PNK: FloatArray, y: IntArray, prior_P: FloatArray | None = None) -> Mixture:
     """Weights and temperature that make held-back rows likely.
 
     Parameters
     ----------
     proba_PNK : ndarray
-        Probabilities of held-back rows by every presentation.
+        Probabilities of held-back rows by every alternative.
     y : ndarray of int
         Their class codes.
+    prior_P : ndarray, optional
+        What the weights are drawn to; equal by default.
 
     Returns
     -------
     Mixture
     """
     own_PN = np.maximum(proba_PNK[:, np.arange(len(y)), y], _SMALLEST)
-    weights_P = _weights(own_PN)
+    prior_P = np.ones(len(own_PN)) if prior_P is None else prior_P
+    weights_P = _weights(own_PN, prior_P)
     kept = weights_P >= _LEAST_WEIGHT
     if not kept.all():
         weights_P = np.zeros(len(own_PN))
-        weights_P[kept] = _weights(own_PN[kept])
+        weights_P[kept] = _weights(own_PN[kept], prior_P[kept])
     mixed_NK = np.tensordot(weights_P, proba_PNK, axes=1)
 
     def loss(log_temperature: float) -> float:
-        # A pull towards 1 of the weight of a few rows: a handful of rows knows little about sureness.
-        pull = _TOGETHER * log_temperature**2 / len(y)
+        # A handful of rows knows little about sureness.
+        pull = _CALM * log_temperature**2 / len(y)
         return float(losses_of(_tempered(mixed_NK, np.exp(log_temperature)), y).mean()) + pull
 
     found = minimize_scalar(loss, bounds=tuple(np.log(_TEMPERATURES)), method="bounded", options={"xatol": 1e-3})
@@ -87,25 +94,15 @@ def losses_of(proba_NK: FloatArray, y: IntArray) -> FloatArray:
     return out
 
 
-def _weights(own_PN: FloatArray) -> FloatArray:
-    """Weights on the simplex that minimise the mean loss, drawn together by the weight of a few rows."""
-    n_presentations, n_rows = own_PN.shape
-    if n_presentations == 1:
-        return np.ones(1)
-
-    def loss(theta_P: FloatArray) -> tuple[float, FloatArray]:
-        weights = np.exp(theta_P - theta_P.max())
-        weights /= weights.sum()
-        mixed = weights @ own_PN
-        value = -np.log(mixed).mean() + _TOGETHER / n_rows * np.square(theta_P).mean()
-        # d/dtheta of -log(w.p): w (1 - p / mixed), averaged over rows.
-        slope = weights * (1 - (own_PN / mixed).mean(axis=1))
-        return float(value), slope + 2 * _TOGETHER / n_rows * theta_P / n_presentations
-
-    theta_P = minimize(loss, np.zeros(n_presentations), jac=True, method="L-BFGS-B").x
-    weights: FloatArray = np.exp(theta_P - theta_P.max())
-    weights /= weights.sum()
-    return weights
+def _weights(own_PN: FloatArray, prior_P: FloatArray) -> FloatArray:
+    """The likeliest weights under a Dirichlet prior, by expectation and maximisation: a convex problem."""
+    prior_P = prior_P / prior_P.sum()
+    weights_P = prior_P
+    for _ in range(_ROUNDS):
+        share_PN = weights_P[:, None] * own_PN
+        share_PN /= share_PN.sum(axis=0)
+        weights_P = (share_PN.sum(axis=1) + _PSEUDO_ROWS * prior_P) / (own_PN.shape[1] + _PSEUDO_ROWS)
+    return weights_P
 
 
 def _tempered(proba_NK: FloatArray, temperature: float) -> FloatArray:

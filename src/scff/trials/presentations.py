@@ -1,26 +1,31 @@
 """Presentations: what one pass of the model reads of a table.
 
 Each shows the model a case in its own way, to be compiled with one of the paper's methods. The paper's Core is one of
-them, and the one that all others are measured against.
+them, and the one that all others are measured against. Those that make a narrow table of a wide one are in
+:mod:`scff.trials.narrow`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from scff.backbones.base import Views
 from scff.fold.methods import Method
+from scff.gate.decide import refuse
 from scff.gate.record import TailRule
 from scff.plan.plan import FoldPlan
 from scff.tables.table import Table
 from scff.trials.case import Case
 from scff.trials.links import link
 
-__all__ = ["STEPS", "Core", "LinkedCore", "Paper", "Presentation", "Shown", "Summarised", "WithTail"]
+__all__ = ["STEPS", "Answering", "Core", "LinkedCore", "Paper", "Presentation", "Shown", "WithTail"]
+
+FloatArray = npt.NDArray[np.float64]
 
 STEPS = (1.0, 0.5, 0.25)
 """Shares of the gate's step that are tried: labels inside the messages make the Fisher step too long."""
@@ -63,6 +68,11 @@ class Presentation(Protocol):
         ...
 
     @property
+    def prior(self) -> float:
+        """Its weight before anything is known, beside those of the others."""
+        ...
+
+    @property
     def shares(self) -> tuple[float, ...]:
         """Shares of the Tail's step that it can be taken at; one where there is no Tail in it."""
         ...
@@ -76,12 +86,36 @@ class Presentation(Protocol):
         ...
 
 
+@runtime_checkable
+class Answering(Protocol):
+    """An alternative that answers by itself, without a pass of the model."""
+
+    @property
+    def name(self) -> str:
+        """Its name in verdicts."""
+        ...
+
+    @property
+    def prior(self) -> float:
+        """Its weight before anything is known, beside those of the others."""
+        ...
+
+    def answer(self, case: Case) -> tuple[FloatArray | None, Callable[[Table], FloatArray]]:
+        """Probabilities of a case's held-back rows, and what gives those of any others."""
+        ...
+
+    def words(self, case: Case) -> str:
+        """What is read, for people."""
+        ...
+
+
 @dataclass(frozen=True)
 class Paper:
     """One of the paper's methods, as it is."""
 
     method: Method = "scff"
     shares: tuple[float, ...] = (1.0,)
+    prior: float = 1.0
 
     @property
     def name(self) -> str:
@@ -104,6 +138,7 @@ class Core:
 
     name: str = "core"
     shares: tuple[float, ...] = (1.0,)
+    prior: float = 1.0
 
     def show(self, case: Case) -> Shown | None:
         """The columns found one by one."""
@@ -121,6 +156,7 @@ class LinkedCore:
 
     name: str = "linked"
     shares: tuple[float, ...] = (1.0,)
+    prior: float = 1.0
 
     def show(self, case: Case) -> Shown | None:
         """The Core filled up to a leaf; None where nothing is linked to it."""
@@ -143,66 +179,34 @@ class LinkedCore:
 
 @dataclass(frozen=True)
 class WithTail:
-    """The Core and what the Tail adds to it."""
+    """The Core and what the Tail adds to it.
 
+    Attributes
+    ----------
+    sample : int
+        Leaves of the Tail that a trial looks at. They are dealt round-robin, so each is a fair sample of the Tail; the
+        whole of it is encoded only once it is let in.
+    """
+
+    sample: int = 2
     name: str = "tail"
     shares: tuple[float, ...] = STEPS
+    prior: float = 1.0
 
     def show(self, case: Case) -> Shown | None:
         """The paper's full method; None where the labels alone turn the Tail away."""
         rule, plan = case.settings.rule, case.plan
-        if rule is None or case.backbone.spec.kind == "token" or not plan.tail_leaves:
+        if rule is None or case.backbone.spec.kind == "token":
             return None
+        if refuse(case.y, n_tail_leaves=len(plan.tail_leaves), rule=rule) is not None:
+            return None
+        if case.held_back is not None:
+            plan = replace(plan, tail_leaves=plan.tail_leaves[: self.sample])
         return _whole_table(case, "scff", plan, rule)
 
     def words(self, case: Case) -> str:
         """What is read."""
         return f"the Core and what {len(case.plan.tail):,} weaker columns add to it"
-
-
-@dataclass(frozen=True)
-class Summarised:
-    """Principal components of all columns in one leaf, the strongest columns beside them.
-
-    Attributes
-    ----------
-    components : int
-        How many components, at most.
-    strongest : bool
-        Whether the rest of the leaf is filled with the strongest columns of the Core.
-    """
-
-    components: int
-    strongest: bool
-    shares: tuple[float, ...] = (1.0,)
-
-    @property
-    def name(self) -> str:
-        """Such as ``"core+30"``."""
-        return f"{'core+' if self.strongest else 'all'}{self.components}"
-
-    def show(self, case: Case) -> Shown | None:
-        """A narrow table of its own."""
-        width = case.leaf_width
-        summary = case.whole.components(min(self.components, width))
-        room = max(0, width - summary.width) if self.strongest else 0
-        columns = np.sort(case.plan.core[:room])
-        if summary.width == 0 or (self.strongest and not len(columns)):
-            return None
-
-        def table(rows: Table, summary_Tk: Any = None) -> Table:
-            numbers = case.codes.transform(rows)
-            summary_Tk = summary(numbers) if summary_Tk is None else summary_Tk
-            return Table(np.hstack([numbers.columns(columns), summary_Tk]).astype(np.float32))
-
-        held_back = None if case.held_back is None else table(case.held_back, summary.held_Nk)
-        support = table(case.support, summary.support_Sk)
-        return Shown(case.views_of(support), "native", None, None, held_back, table)
-
-    def words(self, case: Case) -> str:
-        """What is read."""
-        said = f"{self.components} summary columns of all {case.support.n_columns:,}"
-        return f"the strongest columns and {said}" if self.strongest else said
 
 
 def _core_method(case: Case) -> Method:

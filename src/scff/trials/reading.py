@@ -15,63 +15,55 @@ from scff.gate.record import TailGate
 from scff.plan.plan import FoldPlan
 from scff.tables.table import Table
 from scff.trials.case import Case
-from scff.trials.presentations import Presentation
+from scff.trials.presentations import Answering, Presentation, Shown
 
-__all__ = ["Choice", "Reading", "read"]
+__all__ = ["Choice", "Reading", "read", "without_tail"]
+
+FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What was decided about one presentation.
+    """What was decided about one alternative.
 
     Attributes
     ----------
-    presentation : Presentation
+    presentation : Presentation or Answering
     weight : float
         In the mixture.
     share : float
         Of the Tail's step.
     """
 
-    presentation: Presentation
+    presentation: Presentation | Answering
     weight: float = 1.0
     share: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """A compiled presentation.
+    """A compiled alternative.
 
     Attributes
     ----------
     choice : Choice
+    answer : callable
+        Probabilities of query rows, or numbers in one column.
     plan : FoldPlan or None
         How its columns are folded; None where they are read in one leaf.
     views : tuple of Compiled
-        The backbone's views.
-    table : callable
-        Shows query rows the way the support was shown.
+        The backbone's views; none where the model is not asked.
     """
 
     choice: Choice
-    plan: FoldPlan | None
-    views: tuple[Compiled, ...]
-    table: Callable[[Table], Table]
+    answer: Callable[[Table], FloatArray]
+    plan: FoldPlan | None = None
+    views: tuple[Compiled, ...] = ()
 
     @property
     def gates(self) -> tuple[TailGate | None, ...]:
         """What each view decided about the Tail."""
         return tuple(view.gate for view in self.views)
-
-    def predict(self, rows: Table) -> list[npt.NDArray[np.float32]]:
-        """Outputs of every view for query rows."""
-        shown = self.table(rows)
-        return [view.predict(shown).float().cpu().numpy() for view in self.views]
-
-    def without_tail(self) -> Reading:
-        """The same without what the Tail adds; all messages are shared."""
-        views = tuple(view.at(0.0) if isinstance(view, Folded) else view for view in self.views)
-        return Reading(self.choice, self.plan, views, self.table)
 
 
 def read(case: Case, choice: Choice, gates: Sequence[TailGate | None] | None = None) -> Reading:
@@ -88,14 +80,35 @@ def read(case: Case, choice: Choice, gates: Sequence[TailGate | None] | None = N
     -------
     Reading
     """
+    if isinstance(choice.presentation, Answering):
+        return Reading(choice, choice.presentation.answer(case)[1])
     shown = choice.presentation.show(case)
     assert shown is not None, "only what has something to show is chosen"
     runtime = case.runtime(shown.views.view(0), shown.plan, shown.method)
     views = []
     for i in range(len(shown.views)):
-        gate = None if gates is None else gates[i]
+        gate = gates[i] if gates else None
         view = compile_view(shown.views.view(i), shown.plan, case.y, runtime, rule=shown.rule, gate=gate)
         if choice.share != 1.0 and gate is None and isinstance(view, Folded):  # a known gate has its step already
             view = view.at(choice.share)
         views.append(view)
-    return Reading(choice, shown.plan, tuple(views), shown.table)
+    return _reading(case, choice, shown, tuple(views))
+
+
+def without_tail(case: Case, reading: Reading) -> Reading:
+    """The same without what the Tail adds; all messages are shared."""
+    if not any(isinstance(view, Folded) and view.tail is not None for view in reading.views):
+        return reading
+    assert not isinstance(reading.choice.presentation, Answering)
+    views = tuple(view.at(0.0) if isinstance(view, Folded) else view for view in reading.views)
+    shown = reading.choice.presentation.show(case)
+    assert shown is not None
+    return _reading(case, reading.choice, shown, views)
+
+
+def _reading(case: Case, choice: Choice, shown: Shown, views: tuple[Compiled, ...]) -> Reading:
+    def answer(rows: Table) -> FloatArray:
+        table = shown.table(rows)
+        return case.backbone.combine([view.predict(table).float().cpu().numpy() for view in views])
+
+    return Reading(choice, answer, shown.plan, views)

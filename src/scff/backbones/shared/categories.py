@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from pandas.api import types as pdt
 
+from scff.tables.codes import as_numbers, label_ranks
 from scff.tables.table import Table
 
 __all__ = ["OrdinalCodes"]
@@ -35,16 +35,8 @@ class OrdinalCodes:
         """Learn the labels of a support table."""
         if not isinstance(support.values, pd.DataFrame):
             return cls({})
-        frame = support.values
-        labels = {}
-        for j in range(frame.shape[1]):
-            column = frame.iloc[:, j]
-            if not _has_ticks(column):
-                present = pd.unique(column.astype(object)[column.notna()])
-                # By type name first: labels of several types have no order of their own.
-                ordered = sorted(present, key=lambda v: (type(v).__name__, v))
-                labels[j] = {label: rank for rank, label in enumerate(ordered)}
-        return cls(labels)
+        columns = (support.values.iloc[:, j] for j in range(support.n_columns))
+        return cls({j: label_ranks(column) for j, column in enumerate(columns) if as_numbers(column) is None})
 
     def transform(self, rows: Table) -> Table:
         """Rows as a numeric table with the same columns; a numeric table passes through."""
@@ -59,16 +51,6 @@ class OrdinalCodes:
         if j in self.labels:
             known = self.labels[j]
             return np.array([known.get(v, np.nan) if v == v else np.nan for v in column.astype(object)], np.float64)
-        if pdt.is_datetime64_any_dtype(column.dtype) or pdt.is_timedelta64_dtype(column.dtype):
-            return np.where(column.isna(), np.nan, column.astype("int64").to_numpy(dtype=np.float64))
-        return pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
-
-
-def _has_ticks(column: pd.Series[Any]) -> bool:
-    """Whether a column is a number or a point in time already."""
-    dtype = column.dtype
-    return bool(
-        (pdt.is_numeric_dtype(dtype) and not pdt.is_bool_dtype(dtype))
-        or pdt.is_datetime64_any_dtype(dtype)
-        or pdt.is_timedelta64_dtype(dtype)
-    )
+        numbers = as_numbers(column)
+        # A column that was numeric on the support may come as text that holds numbers.
+        return pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan) if numbers is None else numbers

@@ -14,59 +14,86 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.impute import SimpleImputer
 
-from scff.backbones.base import BackboneSpec, IntArray, LeafCache, TokenView, Views
+from scff.backbones.base import Arithmetic, BackboneSpec, IntArray, LeafCache, Views
 from scff.backbones.shared.categories import OrdinalCodes
-from scff.errors import BackboneError, BackboneNotAvailable
+from scff.backbones.shared.varying import varying
+from scff.errors import BackboneError
 from scff.memory.budget import Footprint
 from scff.tables.table import Table
 
-__all__ = ["JointBackbone", "JointRowView", "JointTokenView", "JointView", "missing_tabtune", "probe"]
+__all__ = ["JointBackbone", "JointRowView", "JointTokenView", "JointView", "Step", "fill_means"]
 
 Step = Callable[[npt.NDArray[np.floating]], npt.NDArray[np.floating]]
-_BLOCK = 1024
 
 
-class JointBackbone(ABC):
+class JointBackbone:
     """A loaded model with one view.
 
-    Attributes
+    Parameters
     ----------
-    temperature : float
+    spec : BackboneSpec
+    path : Path
+    model : torch.nn.Module
+    device : torch.device
+    view : type
+        The class of the model's view.
+    temperature : float, default=0.9
         Of the softmax over classes.
     """
 
-    temperature: float = 0.9
-
-    def __init__(self, spec: BackboneSpec, path: Path, model: Any, device: torch.device) -> None:
+    def __init__(
+        self,
+        spec: BackboneSpec,
+        path: Path,
+        model: Any,
+        device: torch.device,
+        view: type[JointView],
+        temperature: float = 0.9,
+    ) -> None:
         self.spec = spec
         self.path = path
         self.model = model.eval().to(device)
         self.device = device
+        self._view = view
+        self._temperature = temperature
+        self.arithmetic = Arithmetic.of([model], [])  # most of their weights see cells
 
-    @abstractmethod
-    def view(self, codes: OrdinalCodes, numbers: Table, columns: IntArray, y: IntArray) -> Any:
-        """The view of a support table of numbers, of which these columns vary."""
-
-    def views(self, support: Table, y: IntArray, *, n_estimators: int, cache: bool, random_state: int) -> Views[Any]:
+    def views(
+        self, support: Table, y: IntArray, *, n_estimators: int, cache: bool, random_state: int
+    ) -> Views[JointView]:
         """The one view; there is nothing to cache and nothing random in it."""
         if n_estimators != 1:
             raise BackboneError(f"{self.spec.name} has one view here; set n_estimators=1, not {n_estimators}.")
         codes = OrdinalCodes.fit(support)
         numbers = codes.transform(support)
-        columns = _varying(numbers)
-        return Views(1, lambda i: self.view(codes, numbers, columns, y))
+        columns = varying(numbers)
+        return Views(1, lambda _: self._view(self, codes, numbers, columns, y))
 
     def combine(self, logits: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float64]:
         """Softmax at the model's temperature."""
         proba: npt.NDArray[np.float64] = torch.softmax(
-            torch.from_numpy(logits[0]).double() / self.temperature, dim=-1
+            torch.from_numpy(logits[0]).double() / self._temperature, dim=-1
         ).numpy()
         return proba
 
 
 class JointView(ABC):
-    """What row and token views share: the support as numbers, and preprocessing fitted leaf by leaf."""
+    """What row and token views share: the support as numbers, and preprocessing fitted leaf by leaf.
+
+    Parameters
+    ----------
+    backbone : JointBackbone
+    codes : OrdinalCodes
+        How categories became numbers.
+    numbers : Table
+        The support.
+    columns : ndarray of int
+        Those that vary.
+    y : ndarray of int
+        Class codes.
+    """
 
     def __init__(
         self, backbone: JointBackbone, codes: OrdinalCodes, numbers: Table, columns: IntArray, y: IntArray
@@ -197,52 +224,18 @@ class JointTokenView(JointView):
             return self.head(torch.cat([context, tokens_QBE]))[:, : self.n_classes]
 
 
-def probe(backbone: JointBackbone, requires: str) -> None:
-    """Fold a tiny table as one leaf and natively; anything but the same numbers means the package changed.
+def fill_means(block: npt.NDArray[np.floating], then: Any = None) -> Step:
+    """Fill holes with the support's means.
 
-    Raises
-    ------
-    BackboneError
-        If it did.
+    Parameters
+    ----------
+    block : ndarray
+        Support rows of some columns.
+    then : transformer, optional
+        What follows; it is fitted here.
     """
-    rng = np.random.default_rng(0)
-    support, query, y = Table(rng.normal(size=(8, 4))), Table(rng.normal(size=(2, 4))), np.arange(8) % 2
-    try:
-        view = backbone.views(support, y, n_estimators=1, cache=False, random_state=0).view(0)
-        native = view.native(view.compile_native(view.columns), query)
-        rows = view.prepare(query)
-        if isinstance(view, TokenView):
-            tokens, state = view.tokenize_support(view.columns)
-            folded = view.predict(view.build_context(tokens), view.tokenize_query(view.columns, state, rows))
-        else:
-            message, state = view.encode_support([view.columns])
-            query_message = view.encode_query([view.columns], state, rows)
-            folded = view.predict(view.build_context(message[0]), query_message[0])
-    except (AttributeError, TypeError, KeyError, ImportError) as error:
-        raise BackboneError(
-            f"The installed package is not one this version knows ({error}); use {requires}."
-        ) from error
-    if not torch.allclose(folded.float(), native.float(), atol=1e-3 if backbone.device.type == "cpu" else 5e-2):
-        raise BackboneError(f"Folding no longer reproduces the installed package's own numbers; use {requires}.")
-
-
-def _varying(numbers: Table) -> IntArray:
-    """Columns with more than one value on the support, missing ones aside; the first where none has."""
-    keep = np.zeros(numbers.n_columns, dtype=bool)
-    for start in range(0, numbers.n_columns, _BLOCK):
-        block = numbers.columns(np.arange(start, min(start + _BLOCK, numbers.n_columns)))
-        missing = np.isnan(block)
-        low, high = np.where(missing, np.inf, block).min(axis=0), np.where(missing, -np.inf, block).max(axis=0)
-        keep[start : start + _BLOCK] = low < high
-    if not keep.any():
-        keep[0] = True
-    return np.flatnonzero(keep)
-
-
-def missing_tabtune(model: str, *packages: str, error: ImportError) -> BackboneNotAvailable:
-    """What to say where the package that carries several architectures is not installed."""
-    wanted = " ".join(f"'{package}'" for package in packages)
-    return BackboneNotAvailable(
-        f"{model}'s architecture comes with the tabtune package ({error}); install it in an environment of its own "
-        f"with: pip install {wanted}"
-    )
+    imputer = SimpleImputer(keep_empty_features=True).fit(block)
+    if then is None:
+        return lambda rows: np.asarray(imputer.transform(rows))
+    then.fit(imputer.transform(block))
+    return lambda rows: np.asarray(then.transform(imputer.transform(rows)))

@@ -1,36 +1,26 @@
-"""What every adapter on the ``tabpfn`` package shares: loading, its preprocessing, and whose column is whose.
-
-The package moves columns (categorical ones first), drops constant ones, may shuffle them, and spreads dates over
-several. It does not say which output came from which input, so that is asked of the fitted pipeline itself: rows that
-switch the input columns between two of their values by the binary digits of the column's number reveal, with two plus
-log2(D) rows, the number of the one column behind every output.
-"""
+"""The ``tabpfn`` package: loading a checkpoint, and its preprocessing of a support table."""
 
 from __future__ import annotations
 
 import contextlib
-import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
 
-from scff.backbones.base import IntArray, Views
-from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError
+from scff.backbones.base import IntArray, Task, Views
+from scff.backbones.tabpfn.origin import columns_behind
+from scff.errors import BackboneNotAvailable, CheckpointError
 from scff.tables.table import Table
 
-__all__ = ["REQUIRES", "Member", "Package", "Task"]
+__all__ = ["REQUIRES", "Package", "PackageSupport"]
 
 REQUIRES = "tabpfn>=9.2,<10"
-Task = Literal["classification", "regression"]
-
-_ATTEMPTS = 8
 
 
 class Package:
@@ -72,7 +62,7 @@ class Package:
         n_estimators: int,
         random_state: int,
         temperature: float | None,
-    ) -> Views[Member]:
+    ) -> Views[PackageSupport]:
         """Fit the package's own preprocessing on a support table.
 
         Parameters
@@ -125,11 +115,11 @@ class Package:
         with _quiet(), torch.random.fork_rng(devices=[]):
             estimator.fit(_plain(support), y)
         parts = estimator.executor_.ensemble_members
-        return Views(len(parts), lambda i: Member(self, estimator, parts[i], support))
+        return Views(len(parts), lambda i: PackageSupport(self, estimator, parts[i], support))
 
 
-class Member:
-    """One fitted ensemble member of the package.
+class PackageSupport:
+    """The support as one of the package's preprocessings presents it, and how query rows follow.
 
     Attributes
     ----------
@@ -152,7 +142,7 @@ class Member:
         self.y_S = torch.as_tensor(part.y_train, dtype=torch.float32, device=self.device)
         self._train = torch.as_tensor(part.X_train, dtype=torch.float32, device=self.device)
         self.x_SD = self._on_device(None)
-        self.origin = _origin(self.transform, support, self.x_SD.shape[1])
+        self.origin = columns_behind(self.transform, support, self.x_SD.shape[1], REQUIRES)
 
     @property
     def columns(self) -> IntArray:
@@ -204,72 +194,6 @@ class Member:
             )
             x_TD = result.x[:, 0]
         return x_TD if rows is None else x_TD[n:]
-
-
-@dataclass(frozen=True)
-class _Probe:
-    """Rows that switch each column between two of its values: all first, all second, then one row a binary digit."""
-
-    rows: Table
-    n_digits: int
-
-    @classmethod
-    def build(cls, support: Table, first: IntArray, second: IntArray) -> _Probe:
-        """From the numbers of the support rows that lend each column its two values."""
-        n_columns = support.n_columns
-        n_digits = max(1, math.ceil(math.log2(n_columns))) if n_columns > 1 else 1
-        columns = np.arange(n_columns)
-        picks = [first, second] + [np.where(columns >> digit & 1, second, first) for digit in range(n_digits)]
-        index = np.stack(picks)
-        if not isinstance(support.values, pd.DataFrame):
-            return cls(Table(np.asarray(support.values)[index, columns], support.names), n_digits)
-        frame = support.values
-        parts = {j: frame.iloc[:, j].iloc[index[:, j]].reset_index(drop=True) for j in range(n_columns)}
-        probe = pd.DataFrame(parts)
-        probe.columns = frame.columns
-        return cls(Table(probe, support.names), n_digits)
-
-    def read(self, out: npt.NDArray[np.floating]) -> IntArray:
-        """Number of the column behind each output, -1 where the two values gave the same."""
-        first, second, digits = out[0], out[1], out[2:]
-        on = _same(digits, second)
-        readable = ~_same(first, second) & (on | _same(digits, first)).all(axis=0)
-        number = (on * (1 << np.arange(self.n_digits))[:, None]).sum(axis=0)
-        return np.where(readable, number, -1).astype(np.int64)
-
-
-def _origin(transform: Any, support: Table, n_outputs: int) -> IntArray:
-    numeric = np.asarray(support.numeric())
-    present = ~np.isnan(numeric)
-    low = np.where(present, numeric, np.inf).argmin(axis=0)
-    high = np.where(present, numeric, -np.inf).argmax(axis=0)
-    rng = np.random.default_rng(0)
-    origin = np.full(n_outputs, -1, dtype=np.int64)
-    for _ in range(_ATTEMPTS):
-        probe = _Probe.build(support, low, high)
-        found = probe.read(transform(probe.rows))
-        origin = np.where(origin < 0, found, origin)
-        if (origin >= 0).all():
-            break
-        # What the extremes do not tell apart (a month in a date, say) two random rows may.
-        low, high = rng.integers(support.n_rows, size=(2, support.n_columns))
-    unknown = np.flatnonzero(origin < 0)
-    if len(unknown):  # columns that never vary yet were kept: they come in order
-        constant = np.setdiff1d(np.arange(support.n_columns), origin)
-        if len(constant) < len(unknown):
-            raise BackboneError(
-                "The tabpfn package mixes columns before its model, so they cannot be folded one by one; "
-                f"use {REQUIRES}."
-            )
-        origin[unknown] = constant[: len(unknown)]
-    if origin.max() >= support.n_columns:
-        raise BackboneError(f"The tabpfn package's preprocessing is not one this version knows; use {REQUIRES}.")
-    return origin
-
-
-def _same(a: npt.NDArray[np.floating], b: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
-    out: npt.NDArray[np.bool_] = (a == b) | (np.isnan(a) & np.isnan(b))
-    return out
 
 
 def _plain(table: Table) -> Any:

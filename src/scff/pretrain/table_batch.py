@@ -61,7 +61,7 @@ class TableBatch:
 
 
 def native_view(x_BTD: Tensor, n_support: int, threshold: float = 4.0) -> Tensor:
-    """Standardise and clip as TabICL does for its first ensemble member (``norm_methods="none"``).
+    """Standardise and clip as TabICL does for its first ensemble view (``norm_methods="none"``).
 
     Training must show the backbone what inference will: z-scores of the support clipped at 100, then
     TabICL's soft outlier clipping (bounds from the support without its own outliers, logarithmic beyond).
@@ -98,7 +98,7 @@ def native_view(x_BTD: Tensor, n_support: int, threshold: float = 4.0) -> Tensor
     return torch.minimum(m + threshold * sd + soft, x)
 
 
-def widen(batch: TableBatch, components: int) -> TableBatch:
+def with_components(batch: TableBatch, components: int) -> TableBatch:
     """Set principal components of the support behind the columns of every table, as inference does.
 
     Parameters
@@ -111,7 +111,7 @@ def widen(batch: TableBatch, components: int) -> TableBatch:
     Returns
     -------
     TableBatch
-        The same rows, wider.
+        The same rows with more columns.
     """
     n_support = batch.n_support
     n = n_components(components, batch.x_BTD.shape[2], n_support)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scff import tail
 from scff.errors import DataError
-from scff.gate.class_evidence import FisherForm, Prototypes, alternate_halves
-from scff.gate.decide import TAIL_RULES, TailRule
+from scff.gate.class_evidence import Prototypes, alternate_halves
+from scff.gate.decide import FisherForm, decide
+from scff.gate.record import TAIL_RULES, TailRule
 
 
 def messages(n=120, size=5, k=2, strength=3.0, seed=0):
@@ -53,7 +53,7 @@ def test_candidates_have_the_support_rms_of_the_core():
     c, t, y = messages()
     b = c - c.mean(0)
     for name in ("raw", "prototype"):
-        decision = tail.gate(c, t, y, n_tail_leaves=2, rule=TailRule(candidates=(name,)))
+        decision = decide(c, t, y, n_tail_leaves=2, rule=TailRule(candidates=(name,)))
         v = decision.support_update / decision.alpha
         assert (v**2).mean() == pytest.approx((b**2).mean())
 
@@ -61,7 +61,7 @@ def test_candidates_have_the_support_rms_of_the_core():
 def test_the_prototype_map_follows_the_paper_row_by_row():
     """Leave-one-out own centroid for support rows, all-support centroids for queries, written out naively."""
     c, t, y = messages(n=30)
-    decision = tail.gate(c, t, y, n_tail_leaves=2, rule=TailRule(candidates=("prototype",), check="none"))
+    decision = decide(c, t, y, n_tail_leaves=2, rule=TailRule(candidates=("prototype",), check="none"))
     b, u = c - c.mean(0), t - t.mean(0)
     rho = (u * b).sum() / (b * b).sum()
     assert decision.rho == pytest.approx(rho)
@@ -92,7 +92,7 @@ def test_the_prototype_map_follows_the_paper_row_by_row():
 
 def test_acceptance_needs_every_check():
     c, t, y = messages()
-    decision = tail.gate(c, t, y, n_tail_leaves=2)
+    decision = decide(c, t, y, n_tail_leaves=2)
     assert decision.accepted
     for candidate in decision.candidates:
         assert candidate.passed == (candidate.fisher_improves and candidate.nll_gain > 0 and candidate.accuracy_holds)
@@ -101,7 +101,7 @@ def test_acceptance_needs_every_check():
     rejected = 0
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        noise = tail.gate(rng.normal(size=(80, 6)), rng.normal(size=(80, 6)), np.arange(80) % 2, n_tail_leaves=2)
+        noise = decide(rng.normal(size=(80, 6)), rng.normal(size=(80, 6)), np.arange(80) % 2, n_tail_leaves=2)
         rejected += noise.accepted is None
     assert rejected >= 10
 
@@ -110,7 +110,7 @@ def test_prototype_scores_are_those_of_the_definition():
     c, _, y = messages(n=40, k=3)
     fitted = Prototypes.of(c[:20], y[:20])
     distances = np.stack([((c[20:] - mu) ** 2).sum(1) for mu in fitted.centroids], axis=1)
-    p = np.exp(-distances / fitted.bandwidth)
+    p = np.exp(-distances / fitted.scale)
     p /= p.sum(1, keepdims=True)
     nll, accuracy = fitted.score(c[20:], y[20:])
     assert nll == pytest.approx(-np.log(p[np.arange(20), y[20:]]).mean())
@@ -123,7 +123,7 @@ def test_one_tail_leaf_is_accepted_on_fisher_alone():
         rng = np.random.default_rng(seed)
         y = np.arange(30) % 2
         c, t = rng.normal(size=(30, 4)) + 0.5 * y[:, None], rng.normal(size=(30, 4)) + 0.4 * y[:, None]
-        several, one = (tail.gate(c, t, y, n_tail_leaves=n) for n in (2, 1))
+        several, one = (decide(c, t, y, n_tail_leaves=n) for n in (2, 1))
         for a, b in zip(several.candidates, one.candidates, strict=True):
             assert b.passed == b.fisher_improves
             found += b.passed and not a.passed
@@ -133,9 +133,9 @@ def test_one_tail_leaf_is_accepted_on_fisher_alone():
 @pytest.mark.parametrize("k", [3, 5])
 def test_multiclass_tasks_keep_to_the_core_unless_the_rule_says_otherwise(k):
     c, t, y = messages(k=k)
-    assert tail.gate(c, t, y, n_tail_leaves=2).accepted is None
-    assert "classes" in tail.gate(c, t, y, n_tail_leaves=2).reason
-    assert tail.gate(c, t, y, n_tail_leaves=2, rule=TAIL_RULES["no-binary-restriction"]).accepted
+    assert decide(c, t, y, n_tail_leaves=2).accepted is None
+    assert "classes" in decide(c, t, y, n_tail_leaves=2).reason
+    assert decide(c, t, y, n_tail_leaves=2, rule=TAIL_RULES["no-binary-restriction"]).accepted
 
 
 def test_a_class_too_small_for_two_halves_is_refused():
@@ -143,7 +143,7 @@ def test_a_class_too_small_for_two_halves_is_refused():
     for rare, accepted in ((3, False), (4, True)):
         y = np.r_[np.zeros(40 - rare, int), np.ones(rare, int)]
         t_separating = t + 30 * y[:, None]
-        decision = tail.gate(c, t_separating, y, n_tail_leaves=1)
+        decision = decide(c, t_separating, y, n_tail_leaves=1)
         assert (decision.accepted is not None) == accepted, decision
 
 
@@ -151,7 +151,7 @@ def test_a_class_too_small_for_two_halves_is_refused():
 def test_a_tail_without_a_word_of_its_own_is_refused(t):
     c, _, y = messages()
     tails = {"zero": np.zeros_like(c), "core": -3 * c, "constant": np.ones_like(c)}
-    decision = tail.gate(c, tails[t], y, n_tail_leaves=4)
+    decision = decide(c, tails[t], y, n_tail_leaves=4)
     assert decision.accepted is None
     assert decision.alpha == 0
     np.testing.assert_array_equal(decision.update(c, c), 0)
@@ -159,19 +159,19 @@ def test_a_tail_without_a_word_of_its_own_is_refused(t):
 
 def test_a_core_without_variation_has_no_projection():
     _, t, y = messages()
-    decision = tail.gate(np.ones_like(t), t, y, n_tail_leaves=2)
+    decision = decide(np.ones_like(t), t, y, n_tail_leaves=2)
     assert decision.rho == 0
     assert decision.accepted is None  # and no scale for an update either
 
 
 def test_controls_do_what_their_names_say():
     c, t, y = messages(k=3)
-    assert tail.gate(c, t, y, n_tail_leaves=2, rule=TAIL_RULES["centred"]).rho == 0
+    assert decide(c, t, y, n_tail_leaves=2, rule=TAIL_RULES["centred"]).rho == 0
     for name in ("raw-residual", "fixed-prototype"):
-        decision = tail.gate(c, t, y, n_tail_leaves=2, rule=TAIL_RULES[name])
+        decision = decide(c, t, y, n_tail_leaves=2, rule=TAIL_RULES[name])
         assert decision.alpha == 1
         assert decision.accepted == ("raw" if name == "raw-residual" else "prototype")
-    fisher = tail.gate(c, t, y, n_tail_leaves=2, rule=TAIL_RULES["fisher"])
+    fisher = decide(c, t, y, n_tail_leaves=2, rule=TAIL_RULES["fisher"])
     assert fisher.accepted == "prototype"
     assert 0 < fisher.alpha <= 1
 
@@ -186,4 +186,4 @@ def test_stretching_the_representation_does_not_pass_as_evidence():
 def test_shapes_must_agree():
     c, t, y = messages()
     with pytest.raises(DataError, match="same rows"):
-        tail.gate(c, t[:-1], y, n_tail_leaves=2)
+        decide(c, t[:-1], y, n_tail_leaves=2)

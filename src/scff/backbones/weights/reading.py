@@ -1,0 +1,111 @@
+"""Reading checkpoints without running any code from them, and telling one layout from another."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from scff.errors import CheckpointError, CheckpointMissing
+
+__all__ = ["beside", "config_and_state", "fitting", "has_tensors", "load_torch", "payload_of", "safetensors_header"]
+
+
+def load_torch(path: Path) -> Any:
+    """Read a torch checkpoint without running any code from it.
+
+    Raises
+    ------
+    CheckpointMissing, CheckpointError
+        If there is no such file, or it cannot be read.
+    """
+    if not path.is_file():
+        raise CheckpointMissing(f"There is no checkpoint at {path}; check the path given as backbone.")
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises half a dozen unrelated types for a damaged file
+        kind = "is damaged" if zipfile.is_zipfile(path) else "is not a torch checkpoint, or half a download"
+        said = (str(error).splitlines() or [""])[0][:120]
+        raise CheckpointError(
+            f"{path} {kind} ({type(error).__name__}: {said}); "
+            "delete it and fetch it again, or pass the path of another one."
+        ) from error
+
+
+def payload_of(path: Path) -> Any:
+    """What a torch checkpoint holds, None for a file of the other format: for telling layouts apart."""
+    return None if path.suffix == ".safetensors" else load_torch(path)
+
+
+def safetensors_header(path: Path) -> tuple[frozenset[str], dict[str, str]]:
+    """Names of the tensors in a safetensors file and its metadata; both empty for a file of another kind.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is damaged.
+    """
+    if path.suffix != ".safetensors":
+        return frozenset(), {}
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            return frozenset(file.keys()), dict(file.metadata() or {})
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(
+            f"{path} cannot be read as safetensors ({error}); delete it and fetch it again, or pass another path."
+        ) from error
+
+
+def has_tensors(path: Path, *, prefix: str) -> bool:
+    """Whether a safetensors file has tensors whose names begin like that."""
+    return any(key.startswith(prefix) for key in safetensors_header(path)[0])
+
+
+def beside(path: Path, filename: str) -> Path:
+    """A file that must stand next to a checkpoint.
+
+    Raises
+    ------
+    CheckpointError
+        If it does not.
+    """
+    other = path.parent / filename
+    if not other.is_file():
+        raise CheckpointError(f"There is no {filename} beside {path}, which needs it; fetch both again.")
+    return other
+
+
+def config_and_state(payload: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """Configuration and weights of a checkpoint ``{"config", "state_dict"}``; None for one of another layout."""
+    if not isinstance(payload, dict):
+        return None
+    config, state = payload.get("config"), payload.get("state_dict")
+    return (config, state) if isinstance(config, dict) and isinstance(state, dict) else None
+
+
+@contextmanager
+def fitting(path: Path, *errors: type[Exception]) -> Iterator[None]:
+    """Build a network and read its weights: what goes wrong is the file's fault, and no random state is spent.
+
+    Parameters
+    ----------
+    path : Path
+        The checkpoint, for the message.
+    *errors : type
+        What the network's class raises for weights that do not fit; torch's own errors by default.
+    """
+    expected = errors or (TypeError, RuntimeError, ValueError)
+    try:
+        with torch.random.fork_rng(devices=[]):  # building a network draws weights before they are read
+            yield
+    except expected as error:
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise CheckpointError(
+            f"The weights in {path} do not fit their own configuration ({said[:160]}); fetch the file again."
+        ) from error

@@ -1,0 +1,81 @@
+"""What asking may cost, in the backbone's own arithmetic: the same question is asked on every machine.
+
+Where a table is small, asking is free; where it is large, asking costs at most what the answer does. What does not fit
+is asked in fewer folds, then of fewer rows, and then not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scff.backbones.base import Arithmetic
+from scff.names import Trials
+from scff.trials.case import Case
+
+__all__ = ["Question", "afford"]
+
+#: Multiplications that may always be spent on asking: a few seconds of one core.
+FREE = 2e11
+
+#: Rows below which held-back rows say too little to be worth asking.
+FEWEST_ROWS = 48
+
+#: Most rows a question is put to, however much may be spent.
+MOST_ROWS = 1024
+
+#: A model that does not say what a pass costs is taken for a large one.
+_UNKNOWN = Arithmetic(2e6, 2e7)
+
+
+@dataclass(frozen=True)
+class Question:
+    """How a question is put.
+
+    Attributes
+    ----------
+    folds : int
+        Parts the rows are dealt into; 0 where nothing can be asked.
+    rows : int
+        Most rows it is put to.
+    cost, allowed : float
+        Multiplications it takes, and those it might have taken.
+    """
+
+    folds: int
+    rows: int
+    cost: float
+    allowed: float
+
+
+def afford(case: Case, widths: list[int], trials: Trials) -> Question:
+    """The folds and rows that a trial of passes of these widths can afford.
+
+    Parameters
+    ----------
+    case : Case
+    widths : list of int
+        Columns each alternative shows to the model; 0 where the model is not asked.
+    trials : {"auto", "thorough", 0}
+        ``"thorough"`` pays any price.
+
+    Returns
+    -------
+    Question
+    """
+    arithmetic = getattr(case.backbone, "arithmetic", _UNKNOWN)
+    n = min(case.support.n_rows, MOST_ROWS)
+    wanted = 8 if n <= 100 else 5 if n <= 300 else 3
+    allowed = max(FREE, arithmetic(case.support.n_rows, len(case.plan.core)))
+
+    def cost(rows: int, folds: int) -> float:
+        return folds * sum(float(arithmetic(rows, width)) for width in widths if width)
+
+    if trials == "thorough":
+        return Question(wanted, n, cost(n, wanted), float("inf"))
+    for folds in range(wanted, 1, -1):
+        if cost(n, folds) <= allowed:
+            return Question(folds, n, cost(n, folds), allowed)
+    fewer = int(n * allowed / cost(n, 2))
+    if fewer >= FEWEST_ROWS:
+        return Question(2, fewer, cost(fewer, 2), allowed)
+    return Question(0, 0, 0.0, allowed)

@@ -1,0 +1,199 @@
+"""Presentations that make a narrow table of a wide one: strong columns, and summaries of all of them.
+
+A narrow table is one leaf, read by the backbone's own inference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scff.backbones.base import IntArray
+from scff.tables.table import Table
+from scff.trials.case import Case
+from scff.trials.presentations import Shown
+from scff.trials.scales import EqualScale, ShareScale
+from scff.trials.summaries import Calibration, Components, Scores
+from scff.trials.whole import Products
+
+__all__ = ["Company", "Digest", "Direct", "Frequencies", "Summarised"]
+
+FloatArray = npt.NDArray[np.float64]
+Summary = Callable[[Products], FloatArray]
+
+_SCALES: dict[str, Any] = {"equal": EqualScale, "shares": ShareScale}
+_KERNELS = (("equal", False), ("shares", False), ("equal", True), ("shares", True))
+
+
+@dataclass(frozen=True)
+class Company:
+    """The strongest columns among those that go with another one, in one leaf.
+
+    Attributes
+    ----------
+    share : float
+        Of the leaf that is filled.
+    """
+
+    share: float = 1.0
+    name: str = "company"
+    shares: tuple[float, ...] = (1.0,)
+    prior: float = 1.0
+
+    def show(self, case: Case) -> Shown | None:
+        """A table of these columns."""
+        columns = _in_company(case, round(self.share * case.leaf_width))
+        return _narrow(case, columns, ())
+
+    def words(self, case: Case) -> str:
+        """What is read."""
+        n = len(_in_company(case, round(self.share * case.leaf_width)))
+        return f"the {n} strongest columns that go with another column"
+
+
+@dataclass(frozen=True)
+class Summarised:
+    """Principal components of all columns in one leaf, the strongest columns of the Core beside them.
+
+    Attributes
+    ----------
+    components : int
+        How many components, at most.
+    strongest : bool
+        Whether the rest of the leaf is filled with the strongest columns of the Core.
+    """
+
+    components: int
+    strongest: bool
+    shares: tuple[float, ...] = (1.0,)
+    prior: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """Such as ``"core+30"``."""
+        return f"{'core+' if self.strongest else 'all'}{self.components}"
+
+    def show(self, case: Case) -> Shown | None:
+        """A table of components and columns."""
+        most = min(self.components, case.leaf_width)
+        found = Components.fit(case.kernel(EqualScale, False), most)
+        room = case.leaf_width - found.support_Sk.shape[1] if self.strongest else 0
+        return _narrow(case, np.sort(case.plan.core[:room]), (("equal", found.support_Sk, found),))
+
+    def words(self, case: Case) -> str:
+        """What is read."""
+        said = f"{self.components} summary columns of all {case.support.n_columns:,}"
+        return f"the strongest columns and {said}" if self.strongest else said
+
+
+@dataclass(frozen=True)
+class Digest:
+    """A bit of everything: scores and components of the whole table at two scales, and the strongest columns."""
+
+    name: str = "digest"
+    shares: tuple[float, ...] = (1.0,)
+    prior: float = 1.0
+
+    def show(self, case: Case) -> Shown | None:
+        """A table of all of them, each with its share of the leaf."""
+        width = case.leaf_width
+        summaries: list[tuple[str, FloatArray, Summary]] = []
+        n_scores = 1 if int(case.y.max()) == 1 else int(case.y.max()) + 1
+        for scale, radial in _KERNELS[: int(0.4 * width) // n_scores]:
+            scores = Scores.fit(case.kernel(_SCALES[scale], radial), case.y)
+            summaries.append((scale, scores.support_SC, scores))
+        for scale, fitted in _SCALES.items():
+            found = Components.fit(case.kernel(fitted, False), max(1, round(0.15 * width)))
+            summaries.append((scale, found.support_Sk, found))
+        room = min(round(0.3 * width), width - sum(support.shape[1] for _, support, _ in summaries))
+        return _narrow(case, _in_company(case, room), tuple(summaries))
+
+    def words(self, case: Case) -> str:
+        """What is read."""
+        return f"summary columns and scores of all {case.support.n_columns:,}, and the strongest columns"
+
+
+@dataclass(frozen=True)
+class Direct:
+    """A score of the whole table taken as the answer itself: no pass of the model.
+
+    Attributes
+    ----------
+    scale : {"equal", "shares"}
+    radial : bool
+        Whether nearness counts instead of the product.
+    """
+
+    scale: str
+    radial: bool
+    prior: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """Such as ``"near-equal"``."""
+        return f"{'near' if self.radial else 'linear'}-{self.scale}"
+
+    def answer(self, case: Case) -> tuple[FloatArray | None, Callable[[Table], FloatArray]]:
+        """Probabilities of the held-back rows, and of any others."""
+        scores = Scores.fit(case.kernel(_SCALES[self.scale], self.radial), case.y)
+        calibration = Calibration.fit(scores.support_SC, case.y)
+        held = case.products(_SCALES[self.scale])[1]
+
+        def answer(rows: Table) -> FloatArray:
+            return calibration(scores(case.meet(rows, _SCALES[self.scale])))
+
+        return None if held is None else calibration(scores(held)), answer
+
+    def words(self, case: Case) -> str:
+        """What is read."""
+        how = "nearness over" if self.radial else "a weighted sum of"
+        kind = "each column counting the same" if self.scale == "equal" else "columns counting by how much they vary"
+        return f"no model: {how} all {case.support.n_columns:,} columns, {kind}"
+
+
+@dataclass(frozen=True)
+class Frequencies:
+    """The class frequencies of the labelled rows: what is known without looking."""
+
+    name: str = "frequencies"
+    prior: float = 0.25
+
+    def answer(self, case: Case) -> tuple[FloatArray | None, Callable[[Table], FloatArray]]:
+        """The same probabilities for every row."""
+        share_K = np.bincount(case.y) / len(case.y)
+        held = None if case.held_back is None else np.tile(share_K, (case.held_back.n_rows, 1))
+        return held, lambda rows: np.tile(share_K, (rows.n_rows, 1))
+
+    def words(self, case: Case) -> str:
+        """What is read."""
+        return "nothing: how frequent the classes are"
+
+
+def _in_company(case: Case, most: int) -> IntArray:
+    """The strongest columns among those that go with another one, in original order."""
+    ranked = case.ranked
+    found = ranked[case.structured[ranked]][:most]
+    return np.sort(found if len(found) > 1 else ranked[: max(1, min(most, len(ranked)))])
+
+
+def _narrow(case: Case, columns: IntArray, summaries: tuple[tuple[str, FloatArray, Summary], ...]) -> Shown | None:
+    """A table of some columns and of summaries of all of them, for support, held-back and query rows."""
+    if len(columns) + sum(support.shape[1] for _, support, _ in summaries) == 0:
+        return None
+
+    def table(rows: Table, parts: list[FloatArray] | None = None) -> Table:
+        numbers = case.codes.transform(rows)
+        if parts is None:
+            parts = [summary(case.meet(rows, _SCALES[scale])) for scale, _, summary in summaries]
+        return Table(np.hstack([numbers.columns(columns), *parts]).astype(np.float32))
+
+    held_back = None
+    if case.held_back is not None:
+        products = {scale: case.products(_SCALES[scale])[1] for scale, _, _ in summaries}
+        held_back = table(case.held_back, [summary(products[scale]) for scale, _, summary in summaries])  # type: ignore[arg-type]
+    support = table(case.support, [support for _, support, _ in summaries])
+    return Shown(case.views_of(support), "native", None, None, held_back, table)

@@ -1,0 +1,135 @@
+"""Summary columns of a whole table: principal components, and scores that carry the labels of the other rows.
+
+A score is kernel ridge regression on the class. A labelled row gets the score that all the *other* labelled rows give
+it, in closed form, so that it does not know its own label; a new row gets the score of all of them.
+
+Shape legend: ``S`` labelled rows, ``T`` any rows, ``k`` components, ``C`` scores: one for two classes, else one each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+
+from scff.gate.class_evidence import log_softmax
+from scff.trials.whole import Kernel, Products
+
+__all__ = ["Calibration", "Components", "Scores"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+#: Directions of less than this share of the leading variance are rounding, not data.
+_NOTHING = 1e-9
+
+#: Penalties that are tried, in units of the mean variance of a row.
+_PENALTIES = (1e-2, 1e-1, 1.0, 10.0, 100.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """Leading principal components.
+
+    Attributes
+    ----------
+    support_Sk : ndarray
+        Of the labelled rows: uncorrelated, of falling variance.
+    """
+
+    support_Sk: FloatArray
+    _kernel: Kernel
+    _map_Sk: FloatArray
+
+    @classmethod
+    def fit(cls, kernel: Kernel, most: int) -> Components:
+        """At most so many, and no more than there are directions."""
+        variance, vectors = kernel.directions
+        k = min(most, int((variance > _NOTHING * max(variance[0], 1e-300)).sum()))
+        lengths = np.sqrt(variance[:k])
+        return cls(vectors[:, :k] * lengths, kernel, vectors[:, :k] / np.maximum(lengths, 1e-300))
+
+    def __call__(self, products: Products) -> FloatArray:
+        """Components_Tk of other rows."""
+        return self._kernel(products) @ self._map_Sk
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What labelled rows say about the class of another.
+
+    Attributes
+    ----------
+    support_SC : ndarray
+        Of every labelled row by the others, less what their class frequencies alone would say.
+    """
+
+    support_SC: FloatArray
+    _kernel: Kernel
+    _map_SC: FloatArray
+
+    @classmethod
+    def fit(cls, kernel: Kernel, y: IntArray) -> Scores:
+        """Kernel ridge regression at the penalty that predicts left-out rows best."""
+        n, n_classes = len(y), int(y.max()) + 1
+        target_SC = np.eye(n_classes)[y] if n_classes > 2 else 2.0 * y[:, None] - 1.0
+        mean_C = target_SC.mean(axis=0)
+        variance, vectors = kernel.directions
+        along_SC = vectors.T @ (target_SC - mean_C)
+        # A left-out row moves the mean of the others away from its own label: left in, the intercept would tell it.
+        others_SC = (n * mean_C - target_SC) / (n - 1)
+        best: tuple[float, FloatArray, FloatArray] | None = None
+        for penalty in _PENALTIES:
+            ridge = penalty * max(float(variance.sum()) / n, 1e-300)
+            kept = variance / (variance + ridge)
+            leverage_S = (vectors**2) @ kept + 1 / n
+            fitted_SC = mean_C + vectors @ (kept[:, None] * along_SC)
+            left_out_SC = target_SC - (target_SC - fitted_SC) / np.maximum(1 - leverage_S, 1e-6)[:, None]
+            error = float(((target_SC - left_out_SC) ** 2).mean())
+            if best is None or error < best[0]:
+                best = error, left_out_SC - others_SC, vectors @ (along_SC / (variance + ridge)[:, None])
+        assert best is not None
+        return cls(best[1], kernel, best[2])
+
+    def __call__(self, products: Products) -> FloatArray:
+        """Scores_TC of other rows."""
+        return self._kernel(products) @ self._map_SC
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """From scores to probabilities: one slope for all classes and a bias for each, learned on left-out scores."""
+
+    size: float
+    slope: float
+    bias_K: FloatArray
+
+    @classmethod
+    def fit(cls, scores_SC: FloatArray, y: IntArray) -> Calibration:
+        """The likeliest, with a slight pull towards knowing nothing."""
+        size = float(scores_SC.std()) + 1e-12
+        z_SK, n, n_classes = _by_class(scores_SC / size), len(y), int(y.max()) + 1
+        target_SK = np.eye(n_classes)[y]
+
+        def loss(theta: FloatArray) -> tuple[float, FloatArray]:
+            log_p = log_softmax(theta[0] * z_SK + theta[1:])
+            error = (np.exp(log_p) - target_SK) / n
+            value = -log_p[np.arange(n), y].mean() + (0.05 * theta[0] ** 2 + 0.01 * (theta[1:] ** 2).sum()) / n
+            slope = np.r_[(error * z_SK).sum() + 0.1 * theta[0] / n, error.sum(axis=0) + 0.02 * theta[1:] / n]
+            return float(value), slope
+
+        start = np.r_[1.0, np.log(target_SK.mean(axis=0))]
+        theta = minimize(loss, start, jac=True, method="L-BFGS-B").x
+        return cls(size, float(theta[0]), theta[1:])
+
+    def __call__(self, scores_TC: FloatArray) -> FloatArray:
+        """Probabilities_TK."""
+        out: FloatArray = np.exp(log_softmax(self.slope * _by_class(scores_TC / self.size) + self.bias_K))
+        return out
+
+
+def _by_class(scores_TC: FloatArray) -> FloatArray:
+    """A score for every class; the one of two classes speaks for the second."""
+    return np.hstack([np.zeros_like(scores_TC), scores_TC]) if scores_TC.shape[1] == 1 else scores_TC
