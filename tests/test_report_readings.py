@@ -13,9 +13,10 @@ import report_models
 from scff.report import make_report
 from scff.report.columns import EFFECT
 from scff.report.readings import mixed, read, sentence, sureness
-from scff.trials.presentations import Core, LinkedCore, Summarised, WithTail
+from scff.trials.narrow import Company, Frequencies, Summarised
+from scff.trials.presentations import Core, LinkedCore, WithTail
 from scff.trials.reading import Choice
-from scff.trials.trial import Tried, Verdict
+from scff.trials.trial import Verdict
 from test_display import assert_balanced
 
 
@@ -24,15 +25,17 @@ def reading_of(model, *choices, verdict=None, temperature=1.0):
     model = copy.copy(model)
     fitted = model.fitted_
     verdicts = fitted.verdicts if verdict is None else (verdict,)
-    model.fitted_ = replace(
-        fitted, choices=choices, gates=(), temperature=temperature, verdicts=verdicts, _compiled=None
+    undecided = ((),) * len(choices)
+    changed = replace(
+        fitted, choices=choices, gates=undecided, temperature=temperature, verdicts=verdicts, _compiled=None
     )
+    model.fitted_ = replace(changed, gates=tuple(reading.gates for reading in changed.readings))
     return model
 
 
 @pytest.fixture(scope="module")
 def example():
-    return report_models.noisy(leaf_width=64, tail="raw-residual")
+    return report_models.noisy(leaf_width=64, tail="raw-residual", trials="thorough")
 
 
 def rows(html):
@@ -52,7 +55,7 @@ def test_every_alternative_stands_with_its_loss_and_weight(example):
         assert cells[4] == f"<b>{f'{one.weight:.0%}' if one.weight else '–'}</b>"
     assert shown[0][2] == "", "the paper's Core is what the others are compared with"
     assert shown[1][2] == f"{verdict.tried[1].loss - verdict.tried[0].loss:+.4f}"
-    assert verdict.reason in html
+    assert verdict.reason[1:] in html
     assert f"{verdict.n_rows} labelled rows were dealt into {verdict.n_splits} parts" in html
     assert "at half of the gate&#x27;s step" in html
 
@@ -71,18 +74,10 @@ def test_a_temperature_is_told_in_words(example, temperature, words):
 
 
 def test_verdicts_are_sentences():
-    core, other = Tried("core", "the Core", 1.0, 0.5), Tried("all10", "10 summaries", 1.0, 0.4)
-    no = Verdict((replace(core, weight=1.0), other), 40, 4, reason="what it brought was within the noise")
-    assert sentence(no) == "The paper's Core is read alone: what it brought was within the noise."
-    reason = "lowers the loss"
-    one = Verdict((core, replace(other, weight=1.0)), 40, 4, approved=True, reason=reason)
-    both = Verdict((replace(core, weight=0.5), replace(other, weight=0.5)), 40, 4, approved=True, reason=reason)
-    same = Verdict((replace(core, weight=1.0), other), 40, 4, approved=True, temperature=0.8, reason=reason)
-    assert [sentence(verdict).split(" lowers")[0] for verdict in (one, both, same)] == [
-        "This",
-        "Mixing these",
-        "Setting its sureness",
-    ]
+    no = Verdict(n_rows=40, n_splits=4, reason="no mixture lowers the loss")
+    assert sentence(no) == "The paper's Core is read alone: no mixture lowers the loss."
+    yes = replace(no, approved=True, reason="the mixture lowers the loss by 0.1")
+    assert sentence(yes) == "The mixture lowers the loss by 0.1, compared with the paper's Core as it is."
 
 
 def test_nothing_tried_is_said_and_the_paper_has_no_such_section():
@@ -96,12 +91,12 @@ def test_nothing_tried_is_said_and_the_paper_has_no_such_section():
 
 
 def test_of_a_mixture_the_heaviest_reading_that_folds_is_described():
-    example = report_models.grouped(leaf_width=64, tail="raw-residual")
+    example = report_models.grouped(leaf_width=64, tail="raw-residual", trials="thorough")
     choices = Choice(Summarised(10, False), 0.5), Choice(LinkedCore(), 0.3), Choice(WithTail(), 0.2, 0.5)
     model = reading_of(example.model, *choices)
     html = make_report(model, test=example.X_test, target=example.y_test).html
     assert_balanced(html)
-    assert "The answer mixes 3 readings of the table; the heaviest (50%) is of <b>10 summary columns" in html
+    assert "The answer mixes 3 readings of the table; the heaviest (50%): <b>10 summary columns" in html
     assert "the heaviest part of the answer that folds columns (linked, 30%)" in html
     # The Tail is in another part than the one whose leaves are shown.
     assert "in the part of the answer that weighs 20%" in html
@@ -120,12 +115,19 @@ def test_summaries_alone_have_no_leaves(example):
     model = reading_of(example.model, Choice(Summarised(10, False)))
     report = model.report(example.X_test, example.y_test)
     assert_balanced(report.html)
-    assert "They were not: held-back rows preferred summaries" in report.html
+    assert "They were not: held-back rows chose" in report.html
     assert "<g opacity" not in report.html
     assert (report.columns["leaf"] == -1).all()
     assert report.columns["used"].all()
     assert report.columns[EFFECT].isna().all()
     assert set(report.columns["stratum"]) == {"core", "tail"}
+
+
+def test_only_the_columns_that_are_read_count_as_used(example):
+    model = reading_of(example.model, Choice(Company(0.25), 0.7), Choice(Frequencies(), 0.3))
+    report = model.report()
+    assert_balanced(report.html)
+    assert report.columns["used"].sum() == 16
 
 
 def test_why_a_trial_left_the_tail_out():

@@ -34,11 +34,7 @@ def sentence(verdict: Verdict) -> str:
     """A verdict as one sentence."""
     if not verdict.approved:
         return f"The paper's Core is read alone: {verdict.reason}."
-    weights = [one.weight for one in verdict.tried]
-    what = "Mixing these" if sum(weight > 0 for weight in weights) > 1 else "This"
-    if weights[0] == 1.0:
-        what = "Setting its sureness"
-    return f"{what} {verdict.reason}, compared with the paper's Core as it is."
+    return f"{verdict.reason[:1].upper()}{verdict.reason[1:]}, compared with the paper's Core as it is."
 
 
 def sureness(temperature: float) -> str:
@@ -64,13 +60,11 @@ def read(fitted: Fitted) -> str:
 
 def answer(fitted: Fitted) -> str:
     """What the answer is read from, in a sentence."""
-    shares = [(weight, f"<b>{escape(words)}</b>") for weight, words in mixed(fitted)]
-    (heaviest, first), rest = shares[0], shares[1:]
-    if not rest:
-        return f"The answer is read from {first}."
-    if len(rest) == 1:
-        return f"The answer is read from {first} ({heaviest:.0%}) and from {rest[0][1]} ({rest[0][0]:.0%})."
-    return f"The answer mixes {len(shares)} readings of the table; the heaviest ({heaviest:.0%}) is of {first}."
+    shares = mixed(fitted)
+    heaviest, first = shares[0][0], f"<b>{escape(shares[0][1])}</b>"
+    if len(shares) == 1:
+        return f"One reading of the table gives the answer: {first}."
+    return f"The answer mixes {len(shares)} readings of the table; the heaviest ({heaviest:.0%}): {first}."
 
 
 def _words(one: Tried) -> str:
@@ -114,6 +108,6 @@ def _how(verdict: Verdict) -> str:
     return (
         f'<p class="muted small">The trial: {verdict.n_rows:,} labelled rows were dealt into {parts}, and each was '
         "predicted from the others as if it were new. The loss is the mean negative log-likelihood of their true "
-        f"classes, lower is better.{loss} What is not better than the paper's Core by more than the standard error is "
-        "not read; what earns no weight costs nothing when predicting.</p>"
+        f"classes, lower is better.{loss} A mixture is read only if it lowers that loss; what earns no weight costs "
+        "nothing when predicting.</p>"
     )

@@ -176,8 +176,8 @@ def folded(subject: Subject, effects: Sequence[float]) -> str:
         say = "They were not: this model runs its backbone natively, every column interacting with every other."
         if not subject.native:
             say = (
-                "They were not: held-back rows preferred summaries of all columns, read in one leaf. This is the "
-                "evidence that the paper's plan would rest on:"
+                "They were not: held-back rows chose readings of the table that fit into one leaf or need no model. "
+                "This is the evidence that the paper's plan would rest on:"
             )
         return f'<p class="say">{say}</p>{_curve(plan)}'
     widest = max(map(len, plan.leaves))

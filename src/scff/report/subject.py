@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scff.fold.mass_huber import MassHuber
 from scff.fold.tokens import FoldedTokens
 from scff.plan.compile import compile_plan
+from scff.trials.narrow import Company, Frequencies
 
 if TYPE_CHECKING:
     from scff.estimators.fitted import Fitted
@@ -34,7 +35,7 @@ class Subject:
         The heaviest reading that folds columns; None where none does.
     plan : FoldPlan
         The plan that reading really runs: the Raw Core has one leaf, and native inference one of all columns. Where
-        only summaries are read it is the paper's plan without leaves.
+        nothing is folded by choice it is the paper's plan without leaves.
     """
 
     fitted: Fitted
@@ -88,13 +89,16 @@ class Subject:
     def used(self) -> npt.NDArray[np.bool_]:
         """Whether a column reaches the model: in a leaf of some reading, or in a summary of all columns."""
         used = np.zeros(self.plan.n_columns, dtype=bool)
-        for reading in self.fitted.readings:
-            if reading.plan is None:
-                used[:] = True
-                continue
-            used[reading.plan.core] = True
-            if tail_is_in(reading):
-                used[reading.plan.tail] = True
+        case, readings = self.fitted.compiled()
+        for reading in readings:
+            presentation = reading.choice.presentation
+            if isinstance(presentation, Company):
+                used[presentation.columns(case)] = True
+            elif reading.plan is None:
+                used |= not isinstance(presentation, Frequencies)
+            else:
+                used[reading.plan.core] = True
+                used[reading.plan.tail] |= tail_is_in(reading)
         used[self.plan.unused] = False
         return used
 

@@ -44,7 +44,7 @@ class TailDecision:
 def decision(subject: Subject) -> TailDecision | None:
     """What became of the Tail; None where there was nothing to decide."""
     for reading in subject.fitted.readings:
-        gate = reading.gates[0]
+        gate = next(iter(reading.gates), None)
         asked = reading.choice.presentation.name == "tail"
         if gate is not None and (asked or gate.accepted is not None):
             return TailDecision(gate, gate.accepted is not None, gate.reason, reading.choice.weight)
@@ -70,7 +70,7 @@ def _why_not(subject: Subject) -> str:
         return "nothing was tried"
     with_tail = [one.loss for one in trial.tried if one.name == "tail"]
     if not with_tail:
-        return "the paper's gate turned the Tail away on some part of the labelled rows"
+        return "the Tail is not among the readings that were tried"
     core = trial.tried[0].loss
     return f"the Tail earned no weight on held-back rows (loss {min(with_tail):.3f} with it, {core:.3f} without)"
 

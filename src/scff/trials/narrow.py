@@ -46,13 +46,15 @@ class Company:
 
     def show(self, case: Case) -> Shown | None:
         """A table of these columns."""
-        columns = _in_company(case, round(self.share * case.leaf_width))
-        return _narrow(case, columns, ())
+        return _narrow(case, self.columns(case), ())
+
+    def columns(self, case: Case) -> IntArray:
+        """Which columns these are, in original order."""
+        return _in_company(case, round(self.share * case.leaf_width))
 
     def words(self, case: Case) -> str:
         """What is read."""
-        n = len(_in_company(case, round(self.share * case.leaf_width)))
-        return f"the {n} strongest columns that go with another column"
+        return f"the {len(self.columns(case))} strongest columns that go with another column"
 
 
 @dataclass(frozen=True)
