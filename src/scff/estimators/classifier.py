@@ -190,10 +190,10 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         with PeakMemory(device) as loading:
             backbone = load_backbone(choose_auto() if self.backbone == "auto" else self.backbone, device)
         limits = backbone.spec.limits
-        if limits.classes is not None and len(classes) > limits.classes:
+        if self.method != "auto" and limits.classes is not None and len(classes) > limits.classes:
             raise BackboneError(
-                f"{backbone.spec.name} knows at most {limits.classes} classes and the target has {len(classes)}; "
-                "choose a TabICL backbone, which has a hierarchy for more."
+                f"{backbone.spec.name} knows at most {limits.classes} classes and the target has {len(classes)}; use "
+                'method="auto", which puts several tasks of fewer classes together, or a TabICL backbone.'
             )
         refuse_row_folding(backbone.spec, self.method)
         loaded = time.perf_counter()

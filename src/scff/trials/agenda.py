@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scff.names import Trials
 from scff.trials.budget import Question, afford
 from scff.trials.case import Case
+from scff.trials.coded import Coded, code_words
 from scff.trials.episode import Episode
 from scff.trials.narrow import Company, Digest, Direct, Frequencies, Summarised
 from scff.trials.presentations import Answering, Core, LinkedCore, Presentation, WithTail
@@ -36,14 +37,17 @@ def agenda(
     alternatives: list[Presentation | Answering] = [Core(), Company(), Digest()]
     if trials == "thorough":
         alternatives += [LinkedCore(), WithTail(), Summarised(10, False), Summarised(30, False), Summarised(30, True)]
-    core, leaf = len(case.plan.core), case.leaf_width
-    widths = [core] + [min(leaf, case.support.n_columns)] * (len(alternatives) - 1)
+    widths = [len(case.plan.core)] + [min(case.leaf_width, case.support.n_columns)] * (len(alternatives) - 1)
+    known = case.backbone.spec.limits.classes
+    if known is not None and int(case.y.max()) + 1 > known:
+        alternatives = [Coded(one, known) for one in alternatives if not isinstance(one, WithTail | Answering)]
+        widths = [len(code_words(known + 1, known)) * width for width in widths[: len(alternatives)]]
     question = Question(0, 0, 0.0, 0.0) if trials == 0 else afford(case, widths, trials)
     if groups is not None:
         question = replace(question, folds=min(question.folds, len(np.unique(groups))))
     episode = Episode(case, question, groups)
     if question.folds < 2 or not episode.splits:
-        return episode, (Core(),)
+        return episode, tuple(alternatives[:1])
     alternatives += [Direct(scale, radial) for scale in ("equal", "shares") for radial in (False, True)]
     return episode, (*alternatives, Frequencies())
 
