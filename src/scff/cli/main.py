@@ -114,11 +114,10 @@ def predict(
     import pandas as pd
 
     from scff.models.file import load_model
-    from scff.serving.score import parts_of, score_table
+    from scff.serving.score import local_copy, parts_of, score_table
     from scff.tables.files import write_table
 
-    clf = load_model(model)
-    clf.verbose = _wants_bars(as_json)
+    clf = local_copy(load_model(model), progress=bool(_wants_bars(as_json)))
     parts = parts_of(table)
     if engine == "ray":
         from scff.serving.ray import score_parts

@@ -101,7 +101,7 @@ class GateDisplay:
         ax = _axes(ax)
         gate = self.gate
         self.bars_ = []
-        ax.set_title(repr(gate).removeprefix("TailGate(").removesuffix(")"))
+        ax.set_title(repr(gate).removeprefix("TailGate(").removesuffix(")"), wrap=True)
         labels: list[str] = []
         for candidate in gate.candidates:
             rows = checks(candidate, gate)
@@ -115,9 +115,9 @@ class GateDisplay:
             ax.set_yticks(-np.arange(len(labels)), labels, fontsize="small")
             ax.axvline(0, color="0.3", linewidth=1)
             ax.margins(x=0.18)
-            ax.set_xlabel("improvement with the Tail, % (labels: absolute margin)")
+            ax.set_xlabel("improvement with the Tail, %\n(labels: absolute margin)")
         else:
-            ax.text(0.5, 0.5, gate.reason, ha="center", va="center", transform=ax.transAxes)
+            ax.text(0.5, 0.5, gate.reason, ha="center", va="center", transform=ax.transAxes, wrap=True)
             ax.set_axis_off()
         self.ax_, self.figure_ = ax, ax.figure
         return self

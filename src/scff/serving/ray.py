@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scff.fold.ray import RETRIES, connect, result_of, unpacked
-from scff.serving.score import score_table
+from scff.serving.score import local_copy, score_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,9 +36,7 @@ def score_parts(model: FoldedClassifier, parts: Sequence[Path], proba: bool) -> 
     """
     ray = connect()
     task = ray.remote(_score).options(max_retries=RETRIES)
-    single = copy.copy(model)  # without what it has compiled; a worker is on its own
-    single.engine, single.verbose = "local", 0
-    shared = [ray.put(single)]
+    shared = [ray.put(local_copy(model, progress=False))]  # without what it has compiled: a worker is on its own
     for sent in [task.remote(shared, path, proba) for path in parts]:
         yield result_of(ray, sent)
 

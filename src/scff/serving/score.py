@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,7 @@ from scff.tables.files import read_columns
 if TYPE_CHECKING:
     from scff.estimators.classifier import FoldedClassifier
 
-__all__ = ["parts_of", "score_table"]
+__all__ = ["local_copy", "parts_of", "score_table"]
 
 
 def score_table(model: FoldedClassifier, path: Path, proba: bool) -> pd.DataFrame:
@@ -25,6 +27,14 @@ def score_table(model: FoldedClassifier, path: Path, proba: bool) -> pd.DataFram
         for k, label in enumerate(model.classes_):
             out[f"p_{label}"] = P[:, k]
     return out
+
+
+def local_copy(model: FoldedClassifier, *, progress: bool) -> FoldedClassifier:
+    """The same model, to be compiled in the process it is used in, with or without progress bars."""
+    fitted = model.fitted_
+    copied = copy.copy(model)
+    copied.fitted_ = replace(fitted, settings=replace(fitted.settings, engine="local", progress=progress))
+    return copied
 
 
 def parts_of(path: Path) -> list[Path]:
