@@ -177,7 +177,7 @@ def _in_company(case: Case, most: int) -> IntArray:
     """The strongest columns among those that go with another one, in original order."""
     ranked = case.ranked
     found = ranked[case.structured[ranked]][:most]
-    return np.sort(found if len(found) > 1 else ranked[: max(1, min(most, len(ranked)))])
+    return np.sort(found if len(found) else ranked[:most])
 
 
 def _narrow(case: Case, columns: IntArray, summaries: tuple[tuple[str, FloatArray, Summary], ...]) -> Shown | None:

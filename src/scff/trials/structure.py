@@ -19,6 +19,9 @@ __all__ = ["structured_columns"]
 #: Chance of a single false pair in the whole table.
 _CHANCE = 0.05
 
+#: Fewer columns with company than this may be chance.
+_FEWEST = 5
+
 #: Most columns that others are compared with; beyond it a spread of them stands for all.
 _PARTNERS = 8192
 
@@ -34,15 +37,15 @@ def structured_columns(X: Any) -> npt.NDArray[np.bool_]:
     Returns
     -------
     ndarray of bool
-        All True where fewer than two are: then there is nothing to tell columns apart by.
+        All True where hardly any is: chance makes a pair now and then, and does not tell columns apart.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(200, 5))
-    >>> X[:, 3] += X[:, 0]
+    >>> X = rng.normal(size=(200, 9))
+    >>> X[:, 3:8] += X[:, :1]
     >>> structured_columns(X)
-    array([ True, False, False,  True, False])
+    array([ True, False, False,  True,  True,  True,  True,  True, False])
     """
     n, n_columns = X.shape
     everything = np.ones(n_columns, dtype=bool)
@@ -62,7 +65,7 @@ def structured_columns(X: Any) -> npt.NDArray[np.bool_]:
         strongest[part] = r.max(axis=1)
     t = float(stats.t.isf(_CHANCE / (n_columns * (n_columns - 1)), n - 2))
     found = strongest >= t / np.sqrt(n - 2 + t**2)
-    return found if found.sum() > 1 else everything
+    return found if found.sum() >= _FEWEST else everything
 
 
 def _unit(z: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
