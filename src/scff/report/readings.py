@@ -114,6 +114,6 @@ def _how(verdict: Verdict) -> str:
     return (
         f'<p class="muted small">The trial: {verdict.n_rows:,} labelled rows were dealt into {parts}, and each was '
         "predicted from the others as if it were new. The loss is the mean negative log-likelihood of their true "
-        f"classes, lower is better.{loss} If no mixture is better than the paper's Core, the Core alone is "
-        "read; what earns no weight costs nothing when predicting.</p>"
+        f"classes, lower is better.{loss} What is not better than the paper's Core by more than the standard error is "
+        "not read; what earns no weight costs nothing when predicting.</p>"
     )
