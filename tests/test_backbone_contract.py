@@ -180,7 +180,7 @@ def test_one_context_and_one_head_call(path, monkeypatch):
             return _original(self, *args)
 
         monkeypatch.setattr(kind, name, counted)
-    model = paper(path, leaf_width=6, tail="paper").fit(Xs, ys)  # a rehearsal makes calls of its own
+    model = paper(path, leaf_width=6, tail="paper").fit(Xs, ys)  # a trial makes calls of its own
     assert len(model.plan_.leaves) > 2
     assert calls == ["build_context"]
     model.predict_proba(Xq)

@@ -22,8 +22,8 @@ def nll_by_hand(z, y):
     squares = np.empty((len(y), len(labels)))
     for i, row in enumerate(z):
         for j, k in enumerate(labels):
-            members = (y == k) & (np.arange(len(y)) != i)
-            squares[i, j] = np.sum((row - z[members].mean(axis=0)) ** 2)
+            others = (y == k) & (np.arange(len(y)) != i)
+            squares[i, j] = np.sum((row - z[others].mean(axis=0)) ** 2)
     own = np.searchsorted(labels, y)
 
     def loss(log_beta):

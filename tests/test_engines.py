@@ -43,10 +43,10 @@ def test_an_accelerators_free_memory_decides_how_many_leaves_go_together(monkeyp
     for room in (1, 3):
         del sizes[:]
         monkeypatch.setattr("scff.fold.methods.free_bytes", lambda device, room=room: 2 * room * leaf_bytes)
-        member = compile_anew(clf, options)
+        folded = compile_anew(clf, options)
         assert max(sizes) == room
         assert sum(sizes) == len(clf.plan_.leaves)
-        logits = member.predict(Table(Q)).numpy()
+        logits = folded.predict(Table(Q)).numpy()
         np.testing.assert_allclose(logits, clf.fitted_.readings[0].views[0].predict(Table(Q)).numpy(), atol=1e-5)
 
 
@@ -138,7 +138,7 @@ def test_a_worker_killed_in_the_middle_changes_nothing(ray, tmp_path, moment):
 
     X, y, Q = make_wide()
     clf = paper("nano", **SETTINGS).fit(X, y)
-    member = clf.fitted_.readings[0].views[0]
+    folded = clf.fitted_.readings[0].views[0]
     driver, victims = os.getpid(), tmp_path
 
     class Deadly:
@@ -160,10 +160,10 @@ def test_a_worker_killed_in_the_middle_changes_nothing(ray, tmp_path, moment):
             return found
 
     engine = RayEngine(FoldOptions(), most=4)
-    spread = fold(Deadly(member.view), clf.plan_, y, engine, rule=clf.fitted_.settings.rule)
+    spread = fold(Deadly(folded.view), clf.plan_, y, engine, rule=clf.fitted_.settings.rule)
     logits = spread.predict(Table(Q)).numpy()
     assert (victims / "pid").exists()  # one was killed
-    np.testing.assert_allclose(logits, member.predict(Table(Q)).numpy(), atol=1e-5)
+    np.testing.assert_allclose(logits, folded.predict(Table(Q)).numpy(), atol=1e-5)
 
 
 def test_parts_are_scored_on_the_cluster(ray, tmp_path):

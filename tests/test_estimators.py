@@ -85,15 +85,15 @@ def test_missing_values_and_unknown_categories_at_predict():
     np.testing.assert_allclose(proba.sum(1), 1, rtol=1e-6)
 
 
-def test_ensemble_members_are_tabicls_own(backbone):
+def test_ensemble_views_are_tabicls_own(backbone):
     X, y, Q = make_wide(3, n_columns=12)
     upstream = TabICLClassifier(
         n_estimators=4, model_path=checkpoint_path(backbone), allow_auto_download=False, device="cpu", random_state=7
     ).fit(X, y)
     native = paper(backbone, method="native", n_estimators=4, random_state=7).fit(X, y)
     if backbone != "nano":
-        # TabICL embeds the columns of ungrouped models once, with the class order of the first member. That is right
-        # for v1, which does not look at labels there; nano does, and here every member sees its own.
+        # TabICL embeds the columns of ungrouped models once, with the class order of the first view. That is right
+        # for v1, which does not look at labels there; nano does, and here every view sees its own.
         np.testing.assert_allclose(native.predict_proba(Q), upstream.predict_proba(Q), atol=1e-5)
     folded = paper(backbone, n_estimators=4, leaf_width=5).fit(X, y)
     assert len(folded.gates_) == 4

@@ -1,4 +1,4 @@
-"""What `scff backbones` and the README say."""
+"""What `scff backbones` and the documentation say."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from scff.backbones import get_spec, listing, specs
 from scff.errors import BackboneNotAvailable, CheckpointError, CheckpointMissing
 
-README = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parents[1] / "docs" / "backbones.rst"
 
 
 @pytest.fixture
@@ -22,21 +22,21 @@ def bare(monkeypatch, tmp_path):
     return tmp_path
 
 
-def test_the_readme_shows_the_registry():
-    assert listing.readme_table() in README.read_text(), (
+def test_the_documentation_shows_the_registry():
+    assert listing.docs_table() in PAGE.read_text(), (
         'run: python -c "from pathlib import Path; from scff.backbones import listing; '
-        "listing.update_readme(Path('README.md'))\""
+        "listing.update_docs(Path('docs/backbones.rst'))\""
     )
 
 
 def test_updating_needs_the_markers_and_is_idempotent(tmp_path):
-    file = tmp_path / "README.md"
+    file = tmp_path / "page.rst"
     file.write_text("no markers")
     with pytest.raises(CheckpointError, match="markers"):
-        listing.update_readme(file)
-    file.write_text("above\n<!-- backbones:begin -->\nstale\n<!-- backbones:end -->\nbelow\n")
-    assert listing.update_readme(file)
-    assert not listing.update_readme(file)
+        listing.update_docs(file)
+    file.write_text("above\n.. backbones:begin\nstale\n.. backbones:end\nbelow\n")
+    assert listing.update_docs(file)
+    assert not listing.update_docs(file)
     text = file.read_text()
     assert "stale" not in text
     assert text.startswith("above\n")

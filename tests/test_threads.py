@@ -64,12 +64,12 @@ def test_side_by_side_is_the_same_to_the_bit(backbone, cache):
     clf = paper(backbone, leaf_width=16, tail="raw-residual", cache=cache).fit(X, y)
     alone = compiled(clf)
     options = FoldOptions(workers=3, query_chunk=10)
-    member = compile_anew(clf, options, cache=cache, limit=None)
-    torch.testing.assert_close(member.core.mean_SE, alone.core.mean_SE, rtol=0, atol=0)
-    torch.testing.assert_close(member.tail.mean_SE, alone.tail.mean_SE, rtol=0, atol=0)
+    folded = compile_anew(clf, options, cache=cache, limit=None)
+    torch.testing.assert_close(folded.core.mean_SE, alone.core.mean_SE, rtol=0, atol=0)
+    torch.testing.assert_close(folded.tail.mean_SE, alone.tail.mean_SE, rtol=0, atol=0)
     same_chunks = FoldOptions(workers=1, query_chunk=10)
     single = compile_anew(clf, same_chunks, cache=cache, limit=None)
-    torch.testing.assert_close(member.predict(Table(Q)), single.predict(Table(Q)), rtol=0, atol=0)
+    torch.testing.assert_close(folded.predict(Table(Q)), single.predict(Table(Q)), rtol=0, atol=0)
 
 
 def test_a_budget_takes_workers_away_first():
@@ -79,9 +79,9 @@ def test_a_budget_takes_workers_away_first():
     found = []
     for limit in (1 << 30, 24 << 20, 18 << 20):
         options = FoldOptions(workers=4)
-        member = compile_anew(clf, options, cache=True, limit=limit)
-        found.append(member.engine._options.workers)
-        np.testing.assert_allclose(member.predict(Table(Q)), alone.predict(Table(Q)), atol=1e-5)
+        folded = compile_anew(clf, options, cache=True, limit=limit)
+        found.append(folded.engine._options.workers)
+        np.testing.assert_allclose(folded.predict(Table(Q)), alone.predict(Table(Q)), atol=1e-5)
     assert found[0] == 4
     assert found[-1] < 4
     assert found == sorted(found, reverse=True)
@@ -92,8 +92,8 @@ def test_only_views_that_allow_it_are_called_from_several_threads(monkeypatch):
     clf = paper("nano", leaf_width=16).fit(X, y)
     view = clf.fitted_.readings[0].views[0].view
     monkeypatch.setattr(type(view), "thread_safe", False)
-    member = compile_anew(clf, FoldOptions(workers=4), cache=True, limit=None)
-    assert member.engine._options.workers == 1
+    folded = compile_anew(clf, FoldOptions(workers=4), cache=True, limit=None)
+    assert folded.engine._options.workers == 1
 
 
 def test_workers_follow_torchs_threads(monkeypatch):

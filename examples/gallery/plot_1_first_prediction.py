@@ -33,12 +33,12 @@ print(clf.plan_)
 clf.plan_.plot()
 
 # %%
-# Strongest columns, linked ones, summaries of the whole table: what was tried, the loss of held-back rows with it, and
-# the weight it has in the answer. The first is the paper's Core; it is read alone unless something else lowers the loss
-# by more than the noise.
+# Columns that go with others, a digest of the whole table, scores without the model: what was tried, the loss of
+# held-back rows with it, and the weight it has in the answer. The first is the paper's Core; it is read alone unless a
+# mixture lowers the loss.
 verdict = clf.verdicts_[0]
 for tried in verdict.tried:
-    print(f"{tried.name:<8} loss {tried.loss:.3f}, weight {tried.weight:.2f}: {tried.words}")
+    print(f"{tried.name:<13} loss {tried.loss:.3f}, weight {tried.weight:.2f}: {tried.words}")
 print(verdict.reason)
 
 # %%

@@ -1,8 +1,13 @@
 """Support-Compiled Feature Folding: a frozen tabular foundation model on tables of any width.
 
+`FoldedClassifier` and `FoldedRegressor` are the scikit-learn face. ``method="scff"`` is the paper to the letter,
+``method="auto"``, the classifier's default, the best this library knows. `compile_plan` makes a `FoldPlan` without any
+model; `TailGate` and `TailRule` belong to the paper's gate.
+
 >>> from scff import FoldedClassifier
->>> FoldedClassifier(backbone="nano").leaf_width
-128
+>>> model = FoldedClassifier(backbone="nano")
+>>> model.method, model.leaf_width
+('auto', 128)
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""What there is to know about the backbones, as data: for ``scff backbones`` and for the README."""
+"""What there is to know about the backbones, as data: for ``scff backbones`` and for the documentation."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from scff.backbones.shared.probe import package_of
 from scff.backbones.weights import checkpoints
 from scff.errors import CheckpointError, CheckpointMissing
 
-__all__ = ["BackboneRow", "Verified", "fetch", "listing", "path", "readme_table", "update_readme", "verify"]
+__all__ = ["BackboneRow", "Verified", "docs_table", "fetch", "listing", "path", "update_docs", "verify"]
 
-_BEGIN, _END = "<!-- backbones:begin -->", "<!-- backbones:end -->"
+_BEGIN, _END = ".. backbones:begin", ".. backbones:end"
 
 
 @dataclass(frozen=True)
@@ -118,42 +118,43 @@ def verify(name: str | None = None) -> list[Verified]:
     return [_verify(get_spec(row.name), row.path) for row in listing() if row.path is not None]
 
 
-def readme_table() -> str:
-    """The backbones as a Markdown table: only what is the same on every machine."""
+def docs_table() -> str:
+    """The backbones as a table in reStructuredText: only what is the same on every machine."""
     head = ["backbone", "for", "kind", "what it is", "package", "licence: code / weights", "leaf", "classes", "weights"]
-    lines = [head, ["---"] * len(head)]
+    lines = [head]
     for spec in specs().values():
         lines.append(
             [
-                f"`{spec.name}`",
+                f"``{spec.name}``",
                 "classes" if spec.task == "classification" else "numbers",
                 spec.kind,
                 spec.summary,
-                f"`{spec.requires}`" if spec.requires else "",
+                f"``{spec.requires}``" if spec.requires else "",
                 f"{spec.code_licence} / {spec.weights_licence}",
                 _limit(spec.limits.leaf_width),
                 _limit(spec.limits.classes) if spec.task == "classification" else "",
                 _source(spec),
             ]
         )
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    rows = ["\n      - ".join(line).replace("- \n", "-\n").rstrip() for line in lines]
+    return ".. list-table::\n    :header-rows: 1\n\n" + "\n".join(f"    * - {row}" for row in rows)
 
 
-def update_readme(readme: Path) -> bool:
-    """Put the table between its two markers in a README; returns whether the file changed.
+def update_docs(page: Path) -> bool:
+    """Put the table between its two markers in a page; returns whether the file changed.
 
     Raises
     ------
     CheckpointError
         If the markers are not there.
     """
-    text = readme.read_text()
+    text = page.read_text()
     pattern = re.compile(f"{re.escape(_BEGIN)}.*{re.escape(_END)}", re.DOTALL)
     if not pattern.search(text):
-        raise CheckpointError(f"{readme} lacks the markers {_BEGIN} and {_END}.")
-    new = pattern.sub(lambda _: f"{_BEGIN}\n{readme_table()}\n{_END}", text)
+        raise CheckpointError(f"{page} lacks the markers {_BEGIN} and {_END}.")
+    new = pattern.sub(lambda _: f"{_BEGIN}\n\n{docs_table()}\n\n{_END}", text)
     if new != text:
-        readme.write_text(new)
+        page.write_text(new)
     return new != text
 
 
@@ -221,5 +222,5 @@ def _source(spec: BackboneSpec) -> str:
     if weights.embedded:
         return "in this package"
     if weights.fetch is not None:
-        return f"PyPI `{weights.fetch.removeprefix('pypi:').partition('/')[0]}`"
-    return f"[{weights.repo}](https://huggingface.co/{weights.repo})" if weights.repo else "your file, by path"
+        return f"PyPI ``{weights.fetch.removeprefix('pypi:').partition('/')[0]}``"
+    return f"`{weights.repo} <https://huggingface.co/{weights.repo}>`__" if weights.repo else "your file, by path"

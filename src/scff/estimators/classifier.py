@@ -39,8 +39,8 @@ __all__ = ["FoldedClassifier"]
 class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     """A frozen tabular foundation model that reads tables of any width.
 
-    `fit` ranks the columns on the labelled rows, folds them into leaves, encodes the leaves, decides whether the weaker
-    columns add anything, and builds the model's context. `predict` then touches query rows only.
+    `fit` ranks the columns on the labelled rows, lets held-back rows choose how the table is read (``method="auto"``),
+    encodes that leaf by leaf, and builds the model's context. `predict` then touches query rows only.
 
     Parameters
     ----------
@@ -49,17 +49,17 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         weights are already on this machine and never uses the network.
     method : {"auto", "scff", "native", "raw-core", "bounded-core", "mass-huber"}, default="auto"
         ``"auto"`` is the best this library knows: it starts from the paper's Core, and held-back labelled rows may let
-        it read columns linked to the Core, summaries of the whole table or the Tail as well (`verdicts_`). ``"scff"``
-        is the paper's method to the letter, the others are its comparisons: the backbone's own inference on all
-        columns; the Core in one leaf; the folded Core without Tail; the earlier all-feature merge.
+        it read columns that go with others, a digest of the whole table and direct scores of it as well (`verdicts_`).
+        ``"scff"`` is the paper's method to the letter, the others are its comparisons: the backbone's own inference on
+        all columns; the Core in one leaf; the folded Core without Tail; the earlier all-feature merge.
     leaf_width : int, default=128
         Most columns in a leaf, further bounded by the backbone.
     fdr : float, default=0.05
         Level of the Benjamini-Hochberg count that sizes the Core.
     tail : str or TailRule, default="paper"
-        What lets the Tail in: ``"paper"`` is the paper's gate, ``"off"`` leaves the Tail out. The paper's controls are
-        ``"centred"``, ``"raw-residual"``, ``"fixed-prototype"``, ``"fisher"``, ``"no-single-leaf-fallback"`` and
-        ``"no-binary-restriction"``.
+        What lets the Tail in, with ``method="scff"`` and in a thorough trial: ``"paper"`` the paper's gate, ``"off"``
+        nothing. ``"centred"``, ``"raw-residual"``, ``"fixed-prototype"``, ``"fisher"``,
+        ``"no-single-leaf-fallback"`` and ``"no-binary-restriction"`` are the paper's controls.
     memory_limit : int or str, optional
         Budget for the memory that fit and predict add, such as ``"2GiB"``. It changes block sizes, never the result.
     n_estimators : int, default=1
@@ -77,39 +77,32 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         ``"random"`` is the paper's control: a Core of the same size, drawn at random.
     trials : {"auto", "thorough", 0}, default="auto"
         How much ``method="auto"`` may ask of held-back rows: ``"auto"`` within a budget of the backbone's own
-        arithmetic, ``"thorough"`` everything, 0 nothing (the paper's Core).
+        arithmetic, ``"thorough"`` at any price, linked columns, more summaries and the Tail as well, 0 nothing (the
+        paper's Core).
     leaf_batch : int or "auto", default="auto"
         Leaves encoded together; "auto" is 1 on a CPU and as many as fit into half of an accelerator's free memory.
     query_chunk : int or "auto", default="auto"
         Query rows encoded together; "auto" is 256 on a CPU and 1024 on an accelerator, fewer when its memory runs out.
     engine : {"local", "ray"}, default="local"
         ``"ray"`` encodes leaves on a Ray cluster: the one that is running or that ``RAY_ADDRESS`` names, otherwise one
-        on this machine. It needs ``pip install 'scff[ray]'`` and runs on CPUs.
+        on this machine. It needs the extra ``ray`` and runs on CPUs.
 
     Attributes
     ----------
     plan_ : FoldPlan or None
         How the columns were folded; None for ``method="native"``.
-    gate_ : TailGate or None
-        What was decided about the Tail, for the first view; None where nothing was folded.
-    gates_ : list of TailGate or None
-        The same for every view.
+    gate_, gates_ : TailGate or None, list of the same
+        What was decided about the Tail, for the first view and for all; None where nothing was folded.
     verdicts_ : tuple of Verdict
         What held-back rows were asked by ``method="auto"``, and what they answered.
     fitted_ : Fitted
         All of this in one record.
-    backbone_ : str
-        Name of the backbone in use.
-    checkpoint_ : CheckpointRef
-        Its file and digest.
-    classes_ : ndarray
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Only where the table had column names.
-    seconds_ : dict of str to float
-        Wall time of loading, planning and compiling.
-    peak_bytes_ : dict of str to int
-        Memory that loading added at its peak, and planning and compiling together; on the device that was used.
+    backbone_, checkpoint_ : str, CheckpointRef
+        Name of the backbone in use, and its file and digest.
+    classes_, n_features_in_, feature_names_in_ : ndarray, int, ndarray of str
+        As in scikit-learn; the last only where the table had column names.
+    seconds_, peak_bytes_ : dict of str to float, dict of str to int
+        Wall time of loading, planning and compiling; memory added at the peak, on the device that was used.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 The paper's Core is what a test of one column at a time discovers. On few labelled rows that is a part of what matters:
 where columns come in groups (measured together, or made from the same sources) the rest of a group can be found
 without labels, by its correlation with the part that was discovered. In one leaf the backbone then sees the group as a
-whole. Beyond the paper; a rehearsal (`scff.trials.trial`) decides whether it is done.
+whole. Beyond the paper; a trial (`scff.trials.trial`) decides whether it is done.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def linked_columns(X: npt.NDArray[np.floating] | Columns, core: IntArray, others
     found: list[int] = []
     free = np.zeros(n_columns, dtype=bool)
     free[others] = True
-    members = fresh = core
+    joined = fresh = core
     strength = np.zeros(n_columns)
     for _ in range(_ROUNDS):
         room_left = room - len(found)
@@ -75,12 +75,12 @@ def linked_columns(X: npt.NDArray[np.floating] | Columns, core: IntArray, others
             break
         np.maximum(strength, _strongest(X, fresh), out=strength)
         candidates = np.flatnonzero(free)
-        bound = _bound(n_rows, len(members) * len(candidates))
+        bound = _bound(n_rows, len(joined) * len(candidates))
         ranked = candidates[np.argsort(-strength[candidates], kind="stable")]
         fresh = ranked[strength[ranked] >= bound][:room_left]
         free[fresh] = False
         found += fresh.tolist()
-        members = np.concatenate([members, fresh])
+        joined = np.concatenate([joined, fresh])
     return np.array(found, dtype=np.int64)
 
 

@@ -154,7 +154,7 @@ def judge(
     mixture = fit_mixture(proba_PNK, y, prior_P)
     alone = Mixture((1.0,) + (0.0,) * (len(names) - 1))
     # Judged by rows the weights have not seen, so a fall of the mean is what to expect of new rows. Asking for more
-    # than the standard error as well costs part of the gain on few rows (docs/beyond.md).
+    # than the standard error as well costs part of the gain on few rows (docs/beyond.rst).
     approved = gain > 0 and mixture.weights_P != alone.weights_P
     reason = f"the mixture lowers the loss on held-back rows by {gain:.3f} (standard error {error:.3f})"
     if not approved:
