@@ -15,7 +15,7 @@ from conftest import as_read, checkpoint_path, make_wide, paper
 from scff import FoldedClassifier
 from scff.backbones.registry import load_backbone
 from scff.backbones.tabicl.components import LeafComponents, n_components
-from scff.pretrain.tables import TableBatch, widen
+from scff.pretrain.table_batch import TableBatch, with_components
 from scff.tables.table import Table
 
 
@@ -57,7 +57,7 @@ def test_training_shows_what_inference_will() -> None:
     message, cache = view.encode_support([view.columns])
     shown = np.vstack([step(Table(rows)) for step in cache.state for rows in (X, Q)])
     raw = torch.from_numpy(shown[:, :40]).float()[None]
-    batch = widen(TableBatch(raw, torch.zeros(1, len(shown), dtype=torch.int64), len(X)), _asked_for("nano"))
+    batch = with_components(TableBatch(raw, torch.zeros(1, len(shown), dtype=torch.int64), len(X)), _asked_for("nano"))
     assert batch.x_BTD.shape[2] == shown.shape[1] == 48
     assert message.shape[1] == len(X)
     torch.testing.assert_close(batch.x_BTD[0], torch.from_numpy(shown).float(), atol=2e-4, rtol=1e-4)

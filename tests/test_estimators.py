@@ -117,7 +117,7 @@ def test_every_method_learns(method):
         {"tail": "fisher"},
         {"tail": "no-single-leaf-fallback"},
         {"tail": "no-binary-restriction"},
-        {"tail": TailRule(scale="core")},
+        {"tail": TailRule(single_leaf_fallback=False)},
     ],
 )
 def test_component_controls_run(settings):
@@ -224,9 +224,9 @@ def test_bad_tables_are_one_typed_error(X, y, message):
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"method": "magic"}, DataError, "method must be one of"),
-        ({"tail": "magic"}, DataError, "tail must be"),
-        ({"cache": "tape"}, DataError, "cache must be"),
+        ({"method": "magic"}, DataError, "The 'method' parameter"),
+        ({"tail": "magic"}, DataError, "The 'tail' parameter"),
+        ({"cache": "tape"}, DataError, "The 'cache' parameter"),
         ({"n_estimators": 0}, DataError, "n_estimators"),
         ({"leaf_width": 0}, DataError, "leaf_width"),
         ({"memory_limit": "lots"}, DataError, "is not a size"),

@@ -156,7 +156,7 @@ def test_links_are_tried_by_tokens_too(path, memory_limit):
     X = rng.normal(size=(120, 30)).astype(np.float32)
     X[:, 20] = X[:, 7]
     X[:, 7] += 1.5 * y
-    clf = FoldedClassifier(path, leaf_width=8, memory_limit=memory_limit).fit(X, y)
+    clf = FoldedClassifier(path, leaf_width=8, memory_limit=memory_limit, trials="thorough").fit(X, y)
     (verdict,) = clf.verdicts_
     assert "linked" in [tried.name for tried in verdict.tried]
     assert verdict.approved == (len(clf.fitted_.choices) > 1 or clf.fitted_.choices[0].presentation.name != "core")

@@ -16,7 +16,7 @@ from backbone_models import tiny_tabpfn_v1
 from conftest import make_wide, paper
 from scff import FoldedClassifier
 from scff.backbones import load_backbone
-from scff.backbones.base import Arithmetic
+from scff.backbones.arithmetic import Arithmetic
 from scff.errors import DataError
 from scff.tables.table import as_table
 from scff.trials.agenda import agenda

@@ -22,7 +22,6 @@ from scff.memory.budget import Footprint
 from scff.tables.table import Table
 
 __all__ = [
-    "Arithmetic",
     "Backbone",
     "BackboneSpec",
     "LeafCache",
@@ -267,51 +266,11 @@ class Views(Generic[V]):
         return self._build(i)
 
 
-@dataclass(frozen=True)
-class Arithmetic:
-    """What a pass of the model costs, in multiplications: the same on every machine.
-
-    Attributes
-    ----------
-    per_cell : float
-        For every cell of a leaf, in the feature encoder.
-    per_row : float
-        For every row, in the context encoder and head.
-    """
-
-    per_cell: float
-    per_row: float
-
-    @classmethod
-    def of(cls, cells: Sequence[torch.nn.Module], rows: Sequence[torch.nn.Module], group: int = 1) -> Arithmetic:
-        """By the weights: each is multiplied once with every token that meets it.
-
-        Parameters
-        ----------
-        cells, rows : sequence of Module
-            What sees cells, and what sees rows.
-        group : int
-            Columns in a token.
-        """
-        count = [sum(p.numel() for module in modules for p in module.parameters()) for modules in (cells, rows)]
-        return cls(count[0] / group, float(count[1]))
-
-    def __call__(self, n_rows: int, width: int) -> float:
-        """A pass over a table of that size."""
-        return n_rows * (width * self.per_cell + self.per_row)
-
-
 @runtime_checkable
 class Backbone(Protocol):
     """A loaded model; ``spec.kind`` says whether its views give rows or tokens.
 
-    Attributes
-    ----------
-    spec : BackboneSpec
-    path : Path
-    device : torch.device
-    arithmetic : Arithmetic, optional
-        What a pass costs; trials ask less of a model that does not say.
+    It may have an ``arithmetic`` (:class:`scff.backbones.arithmetic.Arithmetic`); trials ask less of one that has not.
     """
 
     spec: BackboneSpec

@@ -198,6 +198,7 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
                 episode, alternatives = agenda(case, self.trials, groups)
                 verdicts = (trial(episode, alternatives) if len(alternatives) > 1 else Verdict(),)
                 choices = chosen(verdicts[0], alternatives)
+            plan = None if self.method == "native" else case.plan
             planned = time.perf_counter()
             readings = []
             for choice in choices:  # decisions on the Tail are taken here
@@ -210,7 +211,7 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
             classes=classes,
             checkpoint=CheckpointRef.of(backbone),
             settings=settings,
-            plan=plans[0] if plans else case.plan if self.method == "auto" else None,
+            plan=plans[0] if plans else plan,
             choices=choices,
             gates=tuple(reading.gates for reading in readings),
             temperature=verdicts[0].temperature if verdicts else 1.0,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scff.backbones.base import Arithmetic
+from scff.backbones.arithmetic import Arithmetic
 from scff.names import Trials
 from scff.trials.case import Case
 

@@ -167,13 +167,12 @@ class Case:
     def meet(self, rows: Table, scale: type[EqualScale] | type[ShareScale]) -> Products:
         """Products of query rows with the labelled ones; several summaries ask for those of the same rows."""
         if self.origin is not None:
-            met = self.origin[0].meet(rows, scale)
-            return met.of(np.arange(rows.n_rows), self.origin[1])
-        last, met = self._met.get(scale, (None, None))
-        if last is not rows or met is None:
-            met = self.whole(scale).meet(self.codes.transform(rows).values)
-            self._met[scale] = rows, met
-        return met
+            return self.origin[0].meet(rows, scale).of(np.arange(rows.n_rows), self.origin[1])
+        last = self._met.get(scale)
+        if last is None or last[0] is not rows:
+            last = rows, self.whole(scale).meet(self.codes.transform(rows).values)
+            self._met[scale] = last
+        return last[1]
 
     def kernel(self, scale: type[EqualScale] | type[ShareScale], radial: bool) -> Kernel:
         """A similarity of rows, made once."""

@@ -16,7 +16,8 @@ import numpy.typing as npt
 import torch
 from sklearn.impute import SimpleImputer
 
-from scff.backbones.base import Arithmetic, BackboneSpec, IntArray, LeafCache, Views
+from scff.backbones.arithmetic import Arithmetic
+from scff.backbones.base import BackboneSpec, IntArray, LeafCache, Views
 from scff.backbones.shared.categories import OrdinalCodes
 from scff.backbones.shared.varying import varying
 from scff.errors import BackboneError

@@ -19,7 +19,8 @@ from tabicl import TabICLClassifier
 from tabicl._model.tabicl import TabICL
 from tabicl._sklearn.preprocessing import EnsembleGenerator, TransformToNumerical
 
-from scff.backbones.base import Arithmetic, BackboneSpec, IntArray, Views
+from scff.backbones.arithmetic import Arithmetic
+from scff.backbones.base import BackboneSpec, IntArray, Views
 from scff.backbones.shared.varying import several_values, varying
 from scff.backbones.tabicl.target import Classes, Numbers, Target
 from scff.backbones.tabicl.view import Deal, Source, TabICLView

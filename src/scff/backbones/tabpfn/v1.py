@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from scff.backbones.base import Arithmetic, BackboneSpec, IntArray, LeafCache, Limits, Views, Weights
+from scff.backbones.arithmetic import Arithmetic
+from scff.backbones.base import BackboneSpec, IntArray, LeafCache, Limits, Views, Weights
 from scff.backbones.shared.categories import OrdinalCodes
 from scff.backbones.shared.varying import several_values, varying
 from scff.backbones.tabpfn.v1_net import TabPFNv1Net

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from scff.backbones.base import Arithmetic, BackboneSpec, IntArray, Limits, Task, Views
+from scff.backbones.arithmetic import Arithmetic
+from scff.backbones.base import BackboneSpec, IntArray, Limits, Task, Views
 from scff.backbones.tabpfn.package import Package, PackageSupport
 from scff.tables.table import Table
 
