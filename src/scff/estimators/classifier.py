@@ -264,8 +264,7 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         """Most probable class of query rows; parameters as for `predict_proba`."""
         rows, fitted = self._read_queries(X)
         assert fitted.classes is not None
-        out: npt.NDArray[Any] = fitted.classes[fitted.predict(rows).argmax(axis=1)]
-        return out
+        return np.asarray(fitted.classes[fitted.predict(rows).argmax(axis=1)])
 
     def column_evidence(self) -> pd.DataFrame:
         """What each column brought: its own evidence, its leaf, and what the leaf is worth on the support.
