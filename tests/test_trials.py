@@ -23,7 +23,8 @@ from scff.trials.agenda import agenda
 from scff.trials.budget import FREE, Question, afford
 from scff.trials.case import Case, Settings
 from scff.trials.coded import code_words
-from scff.trials.episode import Episode, deal_folds
+from scff.trials.episode import Episode
+from scff.trials.folds import deal_folds
 from scff.trials.mixture import Mixture, fit_mixture
 from scff.trials.narrow import Company, Digest, Direct, Frequencies, Summarised
 from scff.trials.presentations import Core
@@ -249,6 +250,20 @@ def test_words_tell_all_classes_apart(n_classes, n_symbols):
     assert len(columns) == n_classes
     for word in words:
         assert np.ptp(np.bincount(word)) <= 1
+
+
+def test_of_many_rows_a_spread_stands_for_all(tiny, monkeypatch):
+    X, y, Q = make_wide(3, n_columns=60, n_support=150)
+    monkeypatch.setattr("scff.trials.case.LANDMARKS", 60)
+    case = case_of(tiny, X, y)
+    assert len(case.landmarks) == 60
+    assert set(np.bincount(y[case.landmarks])) == {20}
+    assert Digest().show(case).views.view(0) is not None
+    for split in episode_of(case).splits:
+        assert set(split.fitted) | set(split.new) <= set(case.landmarks)
+    clf = FoldedClassifier(tiny, leaf_width=32).fit(X, y)
+    assert clf.verdicts_[0].n_rows == 60
+    np.testing.assert_allclose(clf.predict_proba(Q).sum(axis=1), 1.0)
 
 
 def test_a_memory_limit_changes_no_answer(tiny, wide):

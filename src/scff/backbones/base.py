@@ -177,8 +177,6 @@ class RowView(View, Protocol):
     ----------
     thread_safe : bool, optional
         Whether leaves may be encoded in several threads at once, after the widest of them; not where it is missing.
-    reads_labels : bool, optional
-        Whether `encode_support` reads the labels, so that messages of support rows know their own; not where missing.
     """
 
     def footprint(self, width: int) -> Footprint:

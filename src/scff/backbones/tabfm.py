@@ -31,8 +31,6 @@ _QUERY = -100  # TabFM's own filler where a label is unknown
 class TabFMView(JointRowView):
     """TabFM's plain view of one support table: no shuffle, no class shift, every column."""
 
-    reads_labels = True
-
     def fit(self, block: npt.NDArray[np.floating]) -> Step:
         """Filling with means, then the package's scaler and outlier clipping."""
         from tabfm.src.classifier_and_regressor import PreprocessingPipeline

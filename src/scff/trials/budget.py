@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from scff.backbones.arithmetic import Arithmetic
 from scff.names import Trials
-from scff.trials.case import Case
+from scff.trials.case import LANDMARKS, Case
 
 __all__ = ["Question", "afford"]
 
@@ -19,9 +19,6 @@ FREE = 2e11
 
 #: Rows below which held-back rows say too little to be worth asking.
 FEWEST_ROWS = 48
-
-#: Most rows a question is put to, however much may be spent.
-MOST_ROWS = 1024
 
 #: A model that does not say what a pass costs is taken for a large one.
 _UNKNOWN = Arithmetic(2e6, 2e7)
@@ -63,7 +60,7 @@ def afford(case: Case, widths: list[int], trials: Trials) -> Question:
     Question
     """
     arithmetic = getattr(case.backbone, "arithmetic", _UNKNOWN)
-    n = min(case.support.n_rows, MOST_ROWS)
+    n = min(case.support.n_rows, LANDMARKS)
     wanted = 8 if n <= 100 else 5 if n <= 300 else 3
     allowed = max(FREE, arithmetic(case.support.n_rows, len(case.plan.core)))
 

@@ -19,11 +19,15 @@ from scff.memory.device import resolve_device
 from scff.plan.compile import compile_plan
 from scff.plan.plan import FoldPlan, Routing
 from scff.tables.table import Table
+from scff.trials.folds import spread
 from scff.trials.scales import EqualScale, ShareScale
 from scff.trials.structure import structured_columns
 from scff.trials.whole import Kernel, Products, Whole
 
-__all__ = ["Case", "Settings"]
+__all__ = ["LANDMARKS", "Case", "Settings"]
+
+#: Most labelled rows that all others are compared with; what is asked of held-back rows is asked of these.
+LANDMARKS = 1024
 
 
 @dataclass(frozen=True)
@@ -139,9 +143,16 @@ class Case:
         return self.codes.transform(self.support)
 
     @cached_property
+    def landmarks(self) -> IntArray:
+        """Labelled rows that sum up the whole table: all of them, or a spread of a thousand where there are more."""
+        return spread(self.y, LANDMARKS) if self.origin is None else np.arange(self.support.n_rows)
+
+    @cached_property
     def structured(self) -> npt.NDArray[np.bool_]:
         """Columns that go with another one by more than chance; of all labelled rows, for no label takes part."""
-        return structured_columns(self.numbers.values) if self.origin is None else self.origin[0].structured
+        if self.origin is not None:
+            return self.origin[0].structured
+        return structured_columns(self._landmark_rows())
 
     @cached_property
     def ranked(self) -> IntArray:
@@ -153,21 +164,23 @@ class Case:
         if self.origin is not None:
             return self.origin[0].whole(scale)
         if scale not in self._wholes:
-            self._wholes[scale] = Whole.of(self.numbers.values, scale)
+            self._wholes[scale] = Whole.of(self._landmark_rows(), scale)
         return self._wholes[scale]
 
     def products(self, scale: type[EqualScale] | type[ShareScale]) -> tuple[Products, Products | None]:
-        """Products of this case's labelled rows with each other, and of its held-back rows with them."""
+        """Products of this case's landmarks with each other, and of its held-back rows with them."""
         whole = self.whole(scale)
         if self.origin is None:
             return whole.products, None
-        _, fitted, new = self.origin
+        case, fitted, new = self.origin
+        fitted, new = (np.searchsorted(case.landmarks, rows) for rows in (fitted, new))
         return whole.products.of(fitted, fitted), whole.products.of(new, fitted)
 
     def meet(self, rows: Table, scale: type[EqualScale] | type[ShareScale]) -> Products:
-        """Products of query rows with the labelled ones; several summaries ask for those of the same rows."""
+        """Products of rows with the landmarks; several summaries ask for those of the same rows."""
         if self.origin is not None:
-            return self.origin[0].meet(rows, scale).of(np.arange(rows.n_rows), self.origin[1])
+            case, fitted, _ = self.origin
+            return case.meet(rows, scale).of(np.arange(rows.n_rows), np.searchsorted(case.landmarks, fitted))
         last = self._met.get(scale)
         if last is None or last[0] is not rows:
             last = rows, self.whole(scale).meet(self.codes.transform(rows).values)
@@ -179,6 +192,10 @@ class Case:
         if (scale, radial) not in self._kernels:
             self._kernels[scale, radial] = Kernel(self.products(scale)[0], radial)
         return self._kernels[scale, radial]
+
+    def _landmark_rows(self) -> Any:
+        everything = len(self.landmarks) == self.support.n_rows
+        return self.numbers.values if everything else np.asarray(self.numbers.take(self.landmarks).values)
 
     def views_of(self, table: Table) -> Views[Any]:
         """The backbone's views of a table of the same rows."""

@@ -12,8 +12,9 @@ import numpy.typing as npt
 from scff.backbones.base import IntArray
 from scff.trials.budget import Question
 from scff.trials.case import Case
+from scff.trials.folds import deal_folds, spread
 
-__all__ = ["Episode", "Split", "deal_folds"]
+__all__ = ["Episode", "Split"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ class Episode:
     @cached_property
     def splits(self) -> tuple[Split, ...]:
         """Every held-back part, and the rows that predict it."""
-        rows = _spread(self.case.y, self.question.rows)
+        known = self.case.landmarks
+        rows = known[spread(self.case.y[known], self.question.rows)]
         groups = None if self.groups is None else self.groups[rows]
         part = deal_folds(self.case.y[rows], self.question.folds, groups)
         splits = []
@@ -61,52 +63,3 @@ class Episode:
     def cases(self) -> tuple[Case, ...]:
         """A case for each split: its plan, views and summaries are made once and shared by all questions."""
         return tuple(self.case.part(split.fitted, split.new) for split in self.splits)
-
-
-def deal_folds(y: IntArray, folds: int, groups: npt.NDArray[Any] | None = None) -> IntArray:
-    """The fold of every row: classes dealt evenly, groups whole; -1 for the only row of a class.
-
-    Parameters
-    ----------
-    y : ndarray of int
-        Class codes.
-    folds : int
-    groups : ndarray, optional
-
-    Examples
-    --------
-    >>> deal_folds(np.array([0, 0, 1, 0, 1, 0, 2]), 2)
-    array([ 0,  1,  0,  0,  1,  1, -1])
-    """
-    if groups is None:
-        part = np.empty(len(y), dtype=np.int64)
-        start = 0
-        for k in range(int(y.max()) + 1):
-            rows = np.flatnonzero(y == k)
-            # Going on where the last class stopped keeps the folds of equal size.
-            part[rows] = (start + np.arange(len(rows))) % folds if len(rows) > 1 else -1
-            start += len(rows) if len(rows) > 1 else 0
-        return part
-    names, codes = np.unique(groups, return_inverse=True)
-    counts = np.zeros((len(names), int(y.max()) + 1))
-    np.add.at(counts, (codes, y), 1.0)
-    load = np.zeros((folds, counts.shape[1]))
-    fold_of = np.empty(len(names), dtype=np.int64)
-    for group in np.argsort(-counts.sum(axis=1), kind="stable"):  # the largest first, each where its classes are rarest
-        crowded = ((load + counts[group]) ** 2 / np.maximum(counts.sum(axis=0), 1.0)).sum(axis=1) - (
-            load**2 / np.maximum(counts.sum(axis=0), 1.0)
-        ).sum(axis=1)
-        fold_of[group] = int(np.argmin(crowded))
-        load[fold_of[group]] += counts[group]
-    out: IntArray = fold_of[codes].astype(np.int64)
-    return out
-
-
-def _spread(y: IntArray, most: int) -> IntArray:
-    """At most so many rows, evenly over the classes, in their order; at least two of each class."""
-    if len(y) <= most:
-        return np.arange(len(y))
-    by_class = np.argsort(y, kind="stable")
-    picked = by_class[np.linspace(0, len(y) - 1, most).round().astype(np.int64)]
-    rare = [np.flatnonzero(y == k)[:2] for k in np.unique(y)]
-    return np.unique(np.concatenate([picked, *rare]))

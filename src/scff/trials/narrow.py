@@ -106,7 +106,7 @@ class Digest:
         summaries: list[tuple[str, FloatArray, Summary]] = []
         n_scores = 1 if int(case.y.max()) == 1 else int(case.y.max()) + 1
         for scale, radial in _KERNELS[: int(0.4 * width) // n_scores]:
-            scores = Scores.fit(case.kernel(_SCALES[scale], radial), case.y)
+            scores = Scores.fit(case.kernel(_SCALES[scale], radial), case.y[case.landmarks])
             summaries.append((scale, scores.support_SC, scores))
         for scale, fitted in _SCALES.items():
             found = Components.fit(case.kernel(fitted, False), max(1, round(0.15 * width)))
@@ -141,8 +141,9 @@ class Direct:
 
     def answer(self, case: Case) -> tuple[FloatArray | None, Callable[[Table], FloatArray]]:
         """Probabilities of the held-back rows, and of any others."""
-        scores = Scores.fit(case.kernel(_SCALES[self.scale], self.radial), case.y)
-        calibration = Calibration.fit(scores.support_SC, case.y)
+        y = case.y[case.landmarks]
+        scores = Scores.fit(case.kernel(_SCALES[self.scale], self.radial), y)
+        calibration = Calibration.fit(scores.support_SC, y)
         held = case.products(_SCALES[self.scale])[1]
 
         def answer(rows: Table) -> FloatArray:
@@ -197,5 +198,9 @@ def _narrow(case: Case, columns: IntArray, summaries: tuple[tuple[str, FloatArra
     if case.held_back is not None:
         products = {scale: case.products(_SCALES[scale])[1] for scale, _, _ in summaries}
         held_back = table(case.held_back, [summary(products[scale]) for scale, _, summary in summaries])  # type: ignore[arg-type]
-    support = table(case.support, [support for _, support, _ in summaries])
-    return Shown(case.views_of(support), "native", None, None, held_back, table)
+    parts = [support for _, support, _ in summaries]
+    if len(case.landmarks) < case.support.n_rows:  # the other labelled rows are to the landmarks what new rows are
+        for i, (scale, landmarks, summary) in enumerate(summaries):
+            parts[i] = summary(case.meet(case.support, _SCALES[scale]))
+            parts[i][case.landmarks] = landmarks
+    return Shown(case.views_of(table(case.support, parts)), "native", None, None, held_back, table)

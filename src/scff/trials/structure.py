@@ -22,8 +22,11 @@ _CHANCE = 0.05
 #: Fewer columns with company than this may be chance.
 _FEWEST = 5
 
+#: Partners that a block of columns is compared with at a time.
+_TOGETHER = 1024
+
 #: Most columns that others are compared with; beyond it a spread of them stands for all.
-_PARTNERS = 8192
+_PARTNERS = 4096
 
 
 def structured_columns(X: Any) -> npt.NDArray[np.bool_]:
@@ -59,10 +62,13 @@ def structured_columns(X: Any) -> npt.NDArray[np.bool_]:
         unit[:, inside] = _unit(z[:, partners[inside] - part.start])
     strongest = np.zeros(n_columns)
     for part, z in scale(X):
-        r = np.abs(_unit(z).T @ unit)
-        inside = np.flatnonzero((partners >= part.start) & (partners < part.stop))
-        r[partners[inside] - part.start, inside] = 0.0  # a column goes with itself
-        strongest[part] = r.max(axis=1)
+        own = _unit(z).T
+        for start in range(0, len(partners), _TOGETHER):
+            some = partners[start : start + _TOGETHER]
+            r = np.abs(own @ unit[:, start : start + _TOGETHER])
+            inside = np.flatnonzero((some >= part.start) & (some < part.stop))
+            r[some[inside] - part.start, inside] = 0.0  # a column goes with itself
+            strongest[part] = np.maximum(strongest[part], r.max(axis=1))
     t = float(stats.t.isf(_CHANCE / (n_columns * (n_columns - 1)), n - 2))
     found = strongest >= t / np.sqrt(n - 2 + t**2)
     return found if found.sum() >= _FEWEST else everything

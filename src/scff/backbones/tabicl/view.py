@@ -73,7 +73,6 @@ class TabICLView:
         self._target = target
         self._components = components
         self._device = config.COL_CONFIG.device
-        self.reads_labels = bool(getattr(model.col_embedder, "target_aware", False))
         self._y_1S = target.y_1S.to(self._device)
         self._encoder = LeafEncoder(model, config, self._y_1S, keep=cache)
         # Above the model's classes TabICL's class hierarchy runs the context encoder per node: nothing to keep.

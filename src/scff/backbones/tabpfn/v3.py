@@ -44,8 +44,6 @@ class TabPFN3Backbone(PackageBackbone["TabPFN3View"]):
 class TabPFN3View(PackageView):
     """One of the package's views of one support table."""
 
-    reads_labels = True
-
     def __init__(self, seam: _Seam, support: PackageSupport, package: Package, cache: bool) -> None:
         super().__init__(package.model, seam.extra, support, package.task, cache)
         self._seam = seam
