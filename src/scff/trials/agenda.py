@@ -34,22 +34,26 @@ def agenda(
     groups : ndarray, optional
         Rows of one group are never parted.
     """
-    alternatives: list[Presentation | Answering] = [Core(), Company(), Digest()]
+    passes: list[Presentation | Answering] = [Core(), Digest(), Company()]
     if trials == "thorough":
-        alternatives += [LinkedCore(), WithTail(), Summarised(10, False), Summarised(30, False), Summarised(30, True)]
-    widths = [len(case.plan.core)] + [min(case.leaf_width, case.support.n_columns)] * (len(alternatives) - 1)
+        passes += [LinkedCore(), WithTail(), Summarised(10, False), Summarised(30, False), Summarised(30, True)]
+    widths = [len(case.plan.core)] + [min(case.leaf_width, case.support.n_columns)] * (len(passes) - 1)
     known = case.backbone.spec.limits.classes
     if known is not None and int(case.y.max()) + 1 > known:
-        alternatives = [Coded(one, known) for one in alternatives if not isinstance(one, WithTail | Answering)]
-        widths = [len(code_words(known + 1, known)) * width for width in widths[: len(alternatives)]]
-    question = Question(0, 0, 0.0, 0.0) if trials == 0 else afford(case, widths, trials)
+        passes = [Coded(one, known) for one in passes if not isinstance(one, WithTail | Answering)]
+        widths = [len(code_words(known + 1, known)) * width for width in widths[: len(passes)]]
+    question = Question(0, 0, 0.0, 0.0)
+    while trials != 0 and question.folds < 2 and passes:
+        question = afford(case, widths[: len(passes)], trials)
+        if question.folds < 2:
+            del passes[-1]
     if groups is not None:
         question = replace(question, folds=min(question.folds, len(np.unique(groups))))
     episode = Episode(case, question, groups)
     if question.folds < 2 or not episode.splits:
-        return episode, tuple(alternatives[:1])
-    alternatives += [Direct(scale, radial) for scale in ("equal", "shares") for radial in (False, True)]
-    return episode, (*alternatives, Frequencies())
+        return episode, (passes[0] if passes else Core(),)
+    direct = [Direct(scale, radial) for scale in ("equal", "shares") for radial in (False, True)]
+    return episode, (*passes, *direct, Frequencies())
 
 
 def chosen(verdict: Verdict, alternatives: tuple[Presentation | Answering, ...]) -> tuple[Choice, ...]:

@@ -1,7 +1,7 @@
 """What asking may cost, in the backbone's own arithmetic: the same question is asked on every machine.
 
 Where a table is small, asking is free; where it is large, asking costs at most what the answer does. What does not fit
-is asked in fewer folds, then of fewer rows, and then not at all.
+is asked in fewer folds, then with fewer alternatives, then of fewer rows, and then not at all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Question", "afford"]
 FREE = 2e11
 
 #: Rows below which held-back rows say too little to be worth asking.
-FEWEST_ROWS = 48
+FEWEST_ROWS = 40
 
 #: A model that does not say what a pass costs is taken for a large one.
 _UNKNOWN = Arithmetic(2e6, 2e7)
@@ -51,7 +51,8 @@ def afford(case: Case, widths: list[int], trials: Trials) -> Question:
     ----------
     case : Case
     widths : list of int
-        Columns each alternative shows to the model; 0 where the model is not asked.
+        Columns that each alternative shows to the model. Only a single one may be asked of fewer rows: several are
+        better asked one less of all of them.
     trials : {"auto", "thorough", 0}
         ``"thorough"`` pays any price.
 
@@ -65,7 +66,7 @@ def afford(case: Case, widths: list[int], trials: Trials) -> Question:
     allowed = max(FREE, arithmetic(case.support.n_rows, len(case.plan.core)))
 
     def cost(rows: int, folds: int) -> float:
-        return folds * sum(float(arithmetic(rows, width)) for width in widths if width)
+        return folds * sum(float(arithmetic(rows, width)) for width in widths)
 
     if trials == "thorough":
         return Question(wanted, n, cost(n, wanted), float("inf"))
@@ -73,6 +74,6 @@ def afford(case: Case, widths: list[int], trials: Trials) -> Question:
         if cost(n, folds) <= allowed:
             return Question(folds, n, cost(n, folds), allowed)
     fewer = int(n * allowed / cost(n, 2))
-    if fewer >= FEWEST_ROWS:
+    if fewer >= FEWEST_ROWS and len(widths) == 1:
         return Question(2, fewer, cost(fewer, 2), allowed)
     return Question(0, 0, 0.0, allowed)

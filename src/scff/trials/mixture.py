@@ -18,8 +18,8 @@ IntArray = npt.NDArray[np.int64]
 
 _SMALLEST = 1e-12
 
-#: Below this an alternative is left out.
-_LEAST_WEIGHT = 0.02
+#: Below this an alternative is left out: the first for those that cost nothing, the second for a pass of the model.
+_LEAST_WEIGHT, _LEAST_FOR_A_PASS = 0.02, 0.05
 
 #: Rows that the prior weights count for: with few held-back rows weights stay near it.
 _PSEUDO_ROWS = 8.0
@@ -54,7 +54,12 @@ class Mixture:
         return _tempered(mixed_NK, self.temperature)
 
 
-def fit_mixture(proba_PNK: FloatArray, y: IntArray, prior_P: FloatArray | None = None) -> Mixture:
+def fit_mixture(
+    proba_PNK: FloatArray,
+    y: IntArray,
+    prior_P: FloatArray | None = None,
+    passes_P: npt.NDArray[np.bool_] | None = None,
+) -> Mixture:
     """Weights and temperature that make held-back rows likely.
 
     Parameters
@@ -65,6 +70,8 @@ def fit_mixture(proba_PNK: FloatArray, y: IntArray, prior_P: FloatArray | None =
         Their class codes.
     prior_P : ndarray, optional
         What the weights are drawn to; equal by default.
+    passes_P : ndarray of bool, optional
+        Which alternatives cost a pass of the model; they must earn more weight to be kept.
 
     Returns
     -------
@@ -73,7 +80,8 @@ def fit_mixture(proba_PNK: FloatArray, y: IntArray, prior_P: FloatArray | None =
     own_PN = np.maximum(proba_PNK[:, np.arange(len(y)), y], _SMALLEST)
     prior_P = np.ones(len(own_PN)) if prior_P is None else prior_P
     weights_P = _weights(own_PN, prior_P)
-    kept = weights_P >= _LEAST_WEIGHT
+    least_P = np.where(False if passes_P is None else passes_P, _LEAST_FOR_A_PASS, _LEAST_WEIGHT)
+    kept = weights_P >= np.minimum(least_P, weights_P.max())
     if not kept.all():
         weights_P = np.zeros(len(own_PN))
         weights_P[kept] = _weights(own_PN[kept], prior_P[kept])

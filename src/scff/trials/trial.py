@@ -18,6 +18,7 @@ from scff.fold.algorithm import Folded
 from scff.fold.methods import compile_view
 from scff.trials.episode import Episode
 from scff.trials.mixture import Mixture, fit_mixture, losses_of
+from scff.trials.narrow import Direct, Frequencies
 from scff.trials.presentations import Answering, Presentation
 
 __all__ = ["Tried", "Verdict", "trial"]
@@ -144,14 +145,15 @@ def judge(
     fold_of = np.repeat(np.arange(len(episode.splits)), [len(split.new) for split in episode.splits])
     # Several steps of one Tail are one alternative.
     prior_P = np.array([alternatives[name].prior / sum(other == name for other, _ in names) for name, _ in names])
+    passes_P = np.array([not isinstance(alternatives[name], Direct | Frequencies) for name, _ in names])
     mixed_N = np.empty(len(y))
     for fold in np.unique(fold_of):  # judged on rows its weights have not seen
         out = fold_of == fold
-        mixture = fit_mixture(proba_PNK[:, ~out], y[~out], prior_P)
+        mixture = fit_mixture(proba_PNK[:, ~out], y[~out], prior_P, passes_P)
         mixed_N[out] = losses_of(mixture(proba_PNK[:, out]), y[out])
     gains = losses[names[0]] - mixed_N
     gain, error = float(gains.mean()), float(gains.std() / np.sqrt(len(y)))
-    mixture = fit_mixture(proba_PNK, y, prior_P)
+    mixture = fit_mixture(proba_PNK, y, prior_P, passes_P)
     alone = Mixture((1.0,) + (0.0,) * (len(names) - 1))
     # Judged by rows the weights have not seen, so a fall of the mean is what to expect of new rows. Asking for more
     # than the standard error as well costs part of the gain on few rows (docs/beyond.rst).
