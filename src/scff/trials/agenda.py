@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scff.names import Trials
 from scff.trials.budget import Question, afford
 from scff.trials.case import Case
-from scff.trials.coded import Coded, code_words
+from scff.trials.coded import WORDS, Coded
 from scff.trials.episode import Episode
 from scff.trials.narrow import Company, Digest, Direct, Frequencies, Summarised
 from scff.trials.presentations import Answering, Core, LinkedCore, Presentation, WithTail
@@ -38,20 +38,20 @@ def agenda(
     if trials == "thorough":
         passes += [LinkedCore(), WithTail(), Summarised(10, False), Summarised(30, False), Summarised(30, True)]
     widths = [len(case.plan.core)] + [min(case.leaf_width, case.support.n_columns)] * (len(passes) - 1)
-    known = case.backbone.spec.limits.classes
+    known, times = case.backbone.spec.limits.classes, 1
     if known is not None and int(case.y.max()) + 1 > known:
         passes = [Coded(one, known) for one in passes if not isinstance(one, WithTail | Answering)]
-        widths = [len(code_words(known + 1, known)) * width for width in widths[: len(passes)]]
-    question = Question(0, 0, 0.0, 0.0)
+        times = WORDS
+    first, question = passes[0], Question(0, 0, 0.0, 0.0)
     while trials != 0 and question.folds < 2 and passes:
-        question = afford(case, widths[: len(passes)], trials)
+        question = afford(case, widths[: len(passes)], trials, times)
         if question.folds < 2:
             del passes[-1]
     if groups is not None:
         question = replace(question, folds=min(question.folds, len(np.unique(groups))))
     episode = Episode(case, question, groups)
     if question.folds < 2 or not episode.splits:
-        return episode, (passes[0] if passes else Core(),)
+        return episode, (first,)
     direct = [Direct(scale, radial) for scale in ("equal", "shares") for radial in (False, True)]
     return episode, (*passes, *direct, Frequencies())
 

@@ -44,7 +44,7 @@ class Question:
     allowed: float
 
 
-def afford(case: Case, widths: list[int], trials: Trials) -> Question:
+def afford(case: Case, widths: list[int], trials: Trials, times: int = 1) -> Question:
     """The folds and rows that a trial of passes of these widths can afford.
 
     Parameters
@@ -55,6 +55,8 @@ def afford(case: Case, widths: list[int], trials: Trials) -> Question:
         better asked one less of all of them.
     trials : {"auto", "thorough", 0}
         ``"thorough"`` pays any price.
+    times : int
+        How often the model is asked for each.
 
     Returns
     -------
@@ -66,7 +68,7 @@ def afford(case: Case, widths: list[int], trials: Trials) -> Question:
     allowed = max(FREE, arithmetic(case.support.n_rows, len(case.plan.core)))
 
     def cost(rows: int, folds: int) -> float:
-        return folds * sum(float(arithmetic(rows, width)) for width in widths)
+        return folds * times * sum(float(arithmetic(rows, width)) for width in widths)
 
     if trials == "thorough":
         return Question(wanted, n, cost(n, wanted), float("inf"))

@@ -23,16 +23,16 @@ from scff.tables.table import Table
 from scff.trials.case import Case
 from scff.trials.presentations import Presentation, Shown
 
-__all__ = ["Coded", "code_words"]
+__all__ = ["WORDS", "Coded", "code_words"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-_WORDS = 6
+WORDS = 6
 _TRIES = 64
 
 
-def code_words(n_classes: int, n_symbols: int, n_words: int = _WORDS) -> IntArray:
+def code_words(n_classes: int, n_symbols: int, n_words: int = WORDS) -> IntArray:
     """Words that tell classes apart.
 
     Parameters
@@ -121,7 +121,7 @@ class Coded:
 
     def words(self, case: Case) -> str:
         """What is read."""
-        return f"{self.presentation.words(case)}, {_WORDS} times for {int(case.y.max()) + 1} classes"
+        return f"{self.presentation.words(case)}, {WORDS} times for {int(case.y.max()) + 1} classes"
 
 
 @dataclass(frozen=True, eq=False)
