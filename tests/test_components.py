@@ -12,7 +12,6 @@ from sklearn.decomposition import PCA
 from tabicl import TabICLClassifier
 
 from conftest import as_read, checkpoint_path, make_wide, paper
-from scff import FoldedClassifier
 from scff.backbones.registry import load_backbone
 from scff.backbones.tabicl.components import LeafComponents, n_components
 from scff.pretrain.table_batch import TableBatch, with_components
@@ -115,7 +114,7 @@ def test_nano_reads_breast_cancer_better_with_them(tmp_path: Path) -> None:
         for seed in range(3):
             order = np.random.default_rng(seed).permutation(len(y))
             support, query = order[:284], order[284:]
-            clf = FoldedClassifier(backbone=backbone).fit(X[support], y[support])
+            clf = paper(backbone).fit(X[support], y[support])
             found.append(clf.score(X[query], y[query]))
         hits[backbone] = np.mean(found)
     assert hits["nano"] > hits[str(tmp_path / "without.ckpt")]

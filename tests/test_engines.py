@@ -107,7 +107,7 @@ def test_ray_is_for_leaves(settings):
     X, y, _ = make_wide()
     with pytest.raises(DataError, match='engine="ray" spreads the leaves'):
         paper("nano", engine="ray", **settings).fit(X, y)
-    with pytest.raises(DataError, match="engine must be one of local, ray"):
+    with pytest.raises(DataError, match="The 'engine' parameter"):
         paper("nano", engine="spark").fit(X, y)
 
 
@@ -203,12 +203,12 @@ def test_an_error_on_a_worker_is_the_same_sentence(ray, tmp_path):
 
 
 def test_a_worker_unpacks_a_model_once(ray):
-    from scff.fold.ray import _unpacked
+    from scff.fold.ray import unpacked
 
     shared = [[ray.put({"number": i})] for i in range(3)]
-    first = _unpacked(shared[0])
-    assert _unpacked(shared[0]) is first
-    assert _unpacked(shared[1]) == {"number": 1}
-    assert _unpacked(shared[0]) is first
-    assert _unpacked(shared[2]) == {"number": 2}  # the third takes the place of the one used longest ago
-    assert _unpacked(shared[0]) is first
+    first = unpacked(shared[0])
+    assert unpacked(shared[0]) is first
+    assert unpacked(shared[1]) == {"number": 1}
+    assert unpacked(shared[0]) is first
+    assert unpacked(shared[2]) == {"number": 2}  # the third takes the place of the one used longest ago
+    assert unpacked(shared[0]) is first

@@ -199,23 +199,29 @@ def test_asking_costs_no_more_than_it_may(tiny):
     X, y, _ = make_wide(n_support=200)
     case = case_of(tiny, X, y)
 
-    def question(per_cell, trials="auto"):
+    def question(per_cell, widths=(50, 128, 128), trials="auto", times=1):
         case.backbone.arithmetic = Arithmetic(per_cell, 0.0)
-        return afford(case, [50, 128, 128], trials)
+        return afford(case, list(widths), trials, times)
 
     before = case.backbone.arithmetic
     try:
-        cheap, dear, dearer, hopeless = (question(c) for c in (1e3, 1e6, 2.5e6, 1e9))
+        cheap, dear, dearer = (question(per_cell) for per_cell in (1e3, 1e6, 2.5e6))
         assert (cheap.folds, cheap.rows) == (5, 200)
-        assert 2 <= dear.folds < 5
-        assert dear.rows == 200
-        assert dearer.rows < 200
-        assert dearer.folds == 2
-        for asked in (cheap, dear, dearer):
+        assert (dear.rows, dear.folds) == (200, 3)
+        assert dearer.folds == 0  # three of them are too much: the agenda asks one less
+        alone = question(2.5e7, (50,))
+        assert alone.folds == 2
+        assert 40 <= alone.rows < 200
+        for asked in (cheap, dear, alone):
             assert asked.cost <= asked.allowed
         assert cheap.allowed == FREE
-        assert hopeless.folds == 0 or hopeless.cost <= hopeless.allowed
-        assert question(1e9, "thorough").folds == 5
+        assert question(1e9, (50,)).folds in (0, 2)
+        assert question(1e6, times=6).folds == 0
+        assert question(1e9, trials="thorough").folds == 5
+        case.backbone.arithmetic = Arithmetic(6.5e6, 0.0)
+        names = [one.name for one in agenda(case, "auto")[1]]
+        assert names[:2] == ["core", "digest"]
+        assert "company" not in names
     finally:
         case.backbone.arithmetic = before
 
@@ -256,13 +262,13 @@ def test_of_many_rows_a_spread_stands_for_all(tiny, monkeypatch):
     X, y, Q = make_wide(3, n_columns=60, n_support=150)
     monkeypatch.setattr("scff.trials.case.LANDMARKS", 60)
     case = case_of(tiny, X, y)
-    assert len(case.landmarks) == 60
-    assert set(np.bincount(y[case.landmarks])) == {20}
+    assert 60 <= len(case.landmarks) <= 66
+    assert np.ptp(np.bincount(y[case.landmarks])) <= 2
     assert Digest().show(case).views.view(0) is not None
     for split in episode_of(case).splits:
         assert set(split.fitted) | set(split.new) <= set(case.landmarks)
     clf = FoldedClassifier(tiny, leaf_width=32).fit(X, y)
-    assert clf.verdicts_[0].n_rows == 60
+    assert clf.verdicts_[0].n_rows == len(case.landmarks)
     np.testing.assert_allclose(clf.predict_proba(Q).sum(axis=1), 1.0)
 
 
