@@ -17,7 +17,7 @@ from conftest import make_wide, paper
 from scff import FoldedClassifier
 from scff.backbones import load_backbone
 from scff.backbones.arithmetic import Arithmetic
-from scff.errors import DataError
+from scff.errors import DataError, MemoryBudgetError
 from scff.tables.table import as_table
 from scff.trials.agenda import agenda
 from scff.trials.budget import FREE, Question, afford
@@ -276,6 +276,9 @@ def test_a_memory_limit_changes_no_answer(tiny, wide):
     X, y, Q = wide
     free, bound = (FoldedClassifier(tiny, leaf_width=32, memory_limit=limit).fit(X, y) for limit in (None, "64MiB"))
     np.testing.assert_allclose(free.predict_proba(Q), bound.predict_proba(Q), atol=1e-5)
+    with pytest.raises(MemoryBudgetError, match=r"whole table .* takes about 1\d\.\d MiB"):
+        FoldedClassifier(tiny, leaf_width=32, memory_limit="10MiB").fit(X, y)
+    FoldedClassifier(tiny, leaf_width=32, memory_limit="20MiB").fit(X, y)
 
 
 def test_on_gene_tables_the_default_is_better_than_the_papers_core(data_dir):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scff.names import Trials
-from scff.trials.budget import Question, afford
+from scff.trials.budget import Question, afford, keep_whole_within
 from scff.trials.case import Case
 from scff.trials.coded import WORDS, Coded
 from scff.trials.episode import Episode
@@ -52,6 +52,7 @@ def agenda(
     episode = Episode(case, question, groups)
     if question.folds < 2 or not episode.splits:
         return episode, (first,)
+    keep_whole_within(case)
     direct = [Direct(scale, radial) for scale in ("equal", "shares") for radial in (False, True)]
     return episode, (*passes, *direct, Frequencies())
 

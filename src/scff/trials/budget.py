@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scff.backbones.arithmetic import Arithmetic
+from scff.errors import MemoryBudgetError
+from scff.memory.budget import format_bytes
 from scff.names import Trials
 from scff.trials.case import LANDMARKS, Case
 
-__all__ = ["Question", "afford"]
+__all__ = ["Question", "afford", "keep_whole_within"]
 
 #: Multiplications that may always be spent on asking: a few seconds of one core.
 FREE = 2e11
@@ -22,6 +24,27 @@ FEWEST_ROWS = 40
 
 #: A model that does not say what a pass costs is taken for a large one.
 _UNKNOWN = Arithmetic(2e6, 2e7)
+
+
+def keep_whole_within(case: Case) -> None:
+    """Hold what the whole table's summaries take against the user's memory limit.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If it is more; the message says what would do.
+    """
+    limit = case.settings.limit
+    if limit is None:
+        return
+    n = len(case.landmarks)
+    # Two products and four kernels with their directions; partners of columns; a block of columns in a few copies.
+    needed = 14 * 8 * n * n + 4 * n * min(case.support.n_columns, 4096) + 6 * 8 * n * 1024 + (8 << 20)
+    if needed > limit:
+        raise MemoryBudgetError(
+            f"memory_limit is {format_bytes(limit)}, and summing up the whole table for {n} labelled rows takes about "
+            f'{format_bytes(needed)}; raise the limit to that, or pass trials=0 or method="scff", which do without.'
+        )
 
 
 @dataclass(frozen=True)
