@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -196,3 +198,45 @@ def test_bad_input_is_one_sentence(change, message):
     X, y = table()
     with pytest.raises(DataError, match=message):
         compile_plan(**({"X": X, "y": y} | change))
+
+
+def exact_f(x, y):
+    """One-way ANOVA in exact rational arithmetic."""
+    values = [Fraction(float(v)) for v in x]
+    mean = sum(values) / len(values)
+    between = within = Fraction(0)
+    for k in np.unique(y):
+        group = [v for v, label in zip(values, y, strict=True) if label == k]
+        centre = sum(group) / len(group)
+        between += len(group) * (centre - mean) ** 2
+        within += sum((v - centre) ** 2 for v in group)
+    classes = len(np.unique(y))
+    return between / (classes - 1) / (within / (len(values) - classes))
+
+
+@pytest.mark.parametrize("offset", [0.0, 1.0, 1e6, 1e12])
+@pytest.mark.parametrize("scale", [1e-300, 1e-170, 1e-3, 1.0, 1e155, 1e295])
+def test_anova_is_exact_at_any_scale_and_offset(scale, offset):
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 3
+    X = (rng.normal(size=(40, 5)) + 0.5 * y[:, None] + offset) * scale
+    f, p = anova(X, y)
+    for j in range(5):
+        assert abs(Fraction(float(f[j])) / exact_f(X[:, j], y) - 1) < Fraction(1, 10**9)
+    assert ((p > 0) & (p < 1)).all()
+
+
+def test_one_wild_cell_does_not_make_noise_the_strongest_column():
+    rng = np.random.default_rng(1)
+    y = np.arange(60) % 2
+    X = rng.normal(size=(60, 40))
+    X[:, 7] += 2 * y
+    for wild in (1e160, -1.7e308):
+        X[3, 20] = wild
+        plan = compile_plan(X, y)
+        assert np.isfinite(plan.f).all()
+        assert plan.core[0] == 7
+        assert plan.f[20] < 3
+    f, _ = linear(np.delete(X, 20, axis=1) * 1e155, y.astype(float))
+    plain, _ = linear(np.delete(X, 20, axis=1), y.astype(float))
+    np.testing.assert_allclose(f, plain, rtol=1e-9)

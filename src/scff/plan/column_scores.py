@@ -22,6 +22,9 @@ FloatArray = npt.NDArray[np.float64]
 _BLOCK_BYTES = 2 << 20
 _EPS = float(np.finfo(np.float64).eps)
 
+# A mean this many times the spread is rounded by more than a billionth of it, with a margin of a thousand.
+_FAR = 1e4
+
 
 def anova(X: Any, y: npt.NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
     """One-way ANOVA of every column.
@@ -95,6 +98,9 @@ def centred_blocks(
 ) -> Iterator[tuple[slice, FloatArray, npt.NDArray[np.bool_]]]:
     """Yield column blocks as centred, median-filled float64 copies, and which columns vary.
 
+    Columns come in units of a power of two near their largest value: that rounds nothing, no score depends on it, and
+    the squares of anything a float can hold neither overflow nor vanish.
+
     Parameters
     ----------
     X : ndarray, or anything with a shape that gives columns as ``X[:, start:stop]``
@@ -108,13 +114,19 @@ def centred_blocks(
         block = np.array(X[:, columns], dtype=np.float64)
         if order is not None:
             block = block[order]
+        block /= _power_of_two(block)
         low, high = block.min(axis=0), block.max(axis=0)  # NaN where a column has a missing value
         for j in np.flatnonzero(np.isnan(low)):
             missing = np.isnan(block[:, j])
             # A column with no value at all is constant, whatever it is filled with.
             block[missing, j] = 0.0 if missing.all() else np.median(block[~missing, j])
             low[j], high[j] = block[:, j].min(), block[:, j].max()
-        block -= block.mean(axis=0)
+        mean = block.mean(axis=0)
+        block -= mean
+        # Far from zero the mean is rounded by more than the spread can bear: what is left of it goes too.
+        far = np.abs(mean) > _FAR * np.abs(block).max(axis=0)
+        if far.any():
+            block[:, far] -= block[:, far].mean(axis=0)
         # Constancy is decided on the values: the variance of a constant 0.1 need not be exactly zero.
         yield columns, block, high > low
 
@@ -125,3 +137,12 @@ def _ratio(signal: FloatArray, noise: FloatArray, varies: npt.NDArray[np.bool_],
     f = np.divide(signal, noise, out=np.zeros_like(signal), where=varies & ~perfect & (noise > 0))
     f[perfect] = np.inf
     return f
+
+
+def _power_of_two(block: FloatArray) -> FloatArray:
+    """For every column a power of two that brings its largest value near 1."""
+    largest = np.fmax.reduce(np.abs(block), axis=0, initial=0.0)
+    exponent = np.where(largest > 0, np.frexp(largest)[1], 0)
+    # 2**1024 is no float; half of it is near enough.
+    out: FloatArray = np.ldexp(1.0, np.clip(exponent, -1000, 1023))
+    return out
