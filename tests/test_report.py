@@ -233,7 +233,7 @@ def test_report_object_shows_and_saves_itself(tmp_path):
     assert report._repr_html_().startswith("<iframe")
     assert "<script" not in report._repr_html_()
     assert report.save(tmp_path / "r.html").read_text("utf-8") == report.html
-    with pytest.raises(DataError, match="choose another place"):
+    with pytest.raises(DataError, match="There is no directory"):
         report.save(tmp_path / "no" / "such" / "folder.html")
 
 

@@ -22,7 +22,8 @@ _FORMAT = "scff-model-1"
 
 def save_model(model: FoldedClassifier, path: Path) -> None:
     """Write a fitted model: plan, gate and support rows, but no weights."""
-    write_atomically(path, lambda temporary: joblib.dump((_FORMAT, __version__, model), temporary, compress=3))
+    payload = (_FORMAT, __version__, model)
+    write_atomically(path, lambda temporary: joblib.dump(payload, temporary, compress=3), private=True)
 
 
 def load_model(path: Path) -> FoldedClassifier:

@@ -22,6 +22,7 @@ from scff.report.marks import counted, tile
 from scff.report.quality import Quality, assess, known_columns, split_target
 from scff.report.subject import Subject
 from scff.report.tail_section import decision, tail
+from scff.tables.atomic import write_atomically
 
 if TYPE_CHECKING:
     from scff.estimators.classifier import FoldedClassifier
@@ -60,14 +61,9 @@ class Report:
     columns: pd.DataFrame = field(repr=False)
 
     def save(self, path: str | Path) -> Path:
-        """Write the page to a file and return its path."""
+        """Write the page to a file, the whole of it or nothing, and return its path."""
         path = Path(path)
-        try:
-            path.write_text(self.html, encoding="utf-8")
-        except OSError as error:
-            raise DataError(
-                f"The report cannot be written to {path} ({error.strerror}); choose another place."
-            ) from error
+        write_atomically(path, lambda temporary: temporary.write_text(self.html, encoding="utf-8"))
         return path
 
     def __repr__(self) -> str:

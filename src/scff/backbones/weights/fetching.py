@@ -91,7 +91,7 @@ def fetch_archived(source: ArchivedFile, target: Path, sha256: str, *, progress:
     target.parent.mkdir(parents=True, exist_ok=True)
 
     def fill(partial: Path) -> None:
-        with partial.open("xb") as out:
+        with partial.open("wb") as out:
             digest = _copy_file(_link(index, source), source, out, progress)
         if digest != sha256:
             raise CheckpointError(
