@@ -53,6 +53,7 @@ def test_where_nothing_is_approved_the_answer_is_the_papers_core_bit_for_bit(tin
     asked_nothing = FoldedClassifier(tiny, leaf_width=32, trials=0).fit(X, y)
     np.testing.assert_array_equal(asked_nothing.predict_proba(Q), core)
     assert not asked_nothing.verdicts_[0].approved
+    assert "trials=0" in asked_nothing.verdicts_[0].reason
 
 
 def test_a_mixture_that_does_not_lower_the_held_back_loss_is_refused(tiny):
@@ -97,6 +98,9 @@ def test_groups_are_never_parted(tiny):
     parted = FoldedClassifier(tiny, leaf_width=32).fit(X, y).verdicts_[0]
     whole = FoldedClassifier(tiny, leaf_width=32).fit(X, y, groups=groups).verdicts_[0]
     assert parted.loss < 0.3 < whole.loss
+    few = np.where(np.arange(60) < 50, 0, 1)  # two groups, one of which holds a single class: nothing can be asked
+    alone = FoldedClassifier(tiny, leaf_width=32).fit(X, np.r_[np.arange(50) % 2, np.zeros(10, int)], groups=few)
+    assert "cannot be dealt" in alone.verdicts_[0].reason
     with pytest.raises(DataError, match="one group per row"):
         FoldedClassifier(tiny).fit(X, y, groups=groups[:-1])
 

@@ -182,10 +182,10 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         device = resolve_device(self.device)
         with PeakMemory(device) as loading:
             backbone = load_backbone(choose_auto() if self.backbone == "auto" else self.backbone, device)
-        limits = backbone.spec.limits
-        if self.method != "auto" and limits.classes is not None and len(classes) > limits.classes:
+        most = backbone.spec.limits.classes
+        if self.method != "auto" and most is not None and len(classes) > most:
             raise BackboneError(
-                f"{backbone.spec.name} knows at most {limits.classes} classes and the target has {len(classes)}; use "
+                f"{backbone.spec.name} knows at most {most} classes and the target has {len(classes)}; use "
                 'method="auto", which puts several tasks of fewer classes together, or a TabICL backbone.'
             )
         refuse_row_folding(backbone.spec, self.method)
@@ -196,7 +196,8 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         with PeakMemory(device) as compiling:
             if self.method == "auto":
                 episode, alternatives = agenda(case, self.trials, groups)
-                verdicts = (trial(episode, alternatives) if len(alternatives) > 1 else Verdict(),)
+                asked = len(alternatives) > 1
+                verdicts = (trial(episode, alternatives) if asked else Verdict(reason=episode.question.why_not),)
                 choices = chosen(verdicts[0], alternatives)
             plan = None if self.method == "native" else case.plan
             planned = time.perf_counter()
@@ -263,8 +264,7 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Most probable class of query rows; parameters as for `predict_proba`."""
         rows, fitted = self._read_queries(X)
-        assert fitted.classes is not None
-        return np.asarray(fitted.classes[fitted.predict(rows).argmax(axis=1)])
+        return np.take(np.asarray(fitted.classes), fitted.predict(rows).argmax(axis=1))
 
     def column_evidence(self) -> pd.DataFrame:
         """What each column brought: its own evidence, its leaf, and what the leaf is worth on the support.

@@ -42,7 +42,7 @@ def agenda(
     if known is not None and int(case.y.max()) + 1 > known:
         passes = [Coded(one, known) for one in passes if not isinstance(one, WithTail | Answering)]
         times = WORDS
-    first, question = passes[0], Question(0, 0, 0.0, 0.0)
+    first, question = passes[0], Question(0, 0, 0.0, 0.0, "nothing was tried: trials=0")
     while trials != 0 and question.folds < 2 and passes:
         question = afford(case, widths[: len(passes)], trials, times)
         if question.folds < 2:
@@ -50,8 +50,9 @@ def agenda(
     if groups is not None:
         question = replace(question, folds=min(question.folds, len(np.unique(groups))))
     episode = Episode(case, question, groups)
-    if question.folds < 2 or not episode.splits:
-        return episode, (first,)
+    if question.folds < 2 or len(episode.splits) < 2:  # a mixture is judged by rows its weights have not seen
+        dealt = "nothing was tried: the labelled rows cannot be dealt into two parts that know the classes"
+        return replace(episode, question=replace(question, why_not=question.why_not or dealt)), (first,)
     keep_whole_within(case)
     direct = [Direct(scale, radial) for scale in ("equal", "shares") for radial in (False, True)]
     return episode, (*passes, *direct, Frequencies())

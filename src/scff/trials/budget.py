@@ -59,12 +59,15 @@ class Question:
         Most rows it is put to.
     cost, allowed : float
         Multiplications it takes, and those it might have taken.
+    why_not : str
+        Why nothing is asked, if nothing is.
     """
 
     folds: int
     rows: int
     cost: float
     allowed: float
+    why_not: str = ""
 
 
 def afford(case: Case, widths: list[int], trials: Trials, times: int = 1) -> Question:
@@ -101,4 +104,4 @@ def afford(case: Case, widths: list[int], trials: Trials, times: int = 1) -> Que
     fewer = int(n * allowed / cost(n, 2))
     if fewer >= FEWEST_ROWS and len(widths) == 1:
         return Question(2, fewer, cost(fewer, 2), allowed)
-    return Question(0, 0, 0.0, allowed)
+    return Question(0, 0, 0.0, allowed, "nothing was tried: asking held-back rows would cost more than the answer")
