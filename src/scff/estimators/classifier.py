@@ -226,9 +226,7 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     @property
     def classes_(self) -> npt.NDArray[Any]:
         """The classes, in the order of the probabilities."""
-        classes = self._record().classes
-        assert classes is not None
-        return classes
+        return np.asarray(self._record().classes)
 
     @property
     def gates_(self) -> list[TailGate | None]:
@@ -264,7 +262,8 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Most probable class of query rows; parameters as for `predict_proba`."""
         rows, fitted = self._read_queries(X)
-        return np.take(np.asarray(fitted.classes), fitted.predict(rows).argmax(axis=1))
+        labels: npt.NDArray[Any] = np.asarray(fitted.classes)[fitted.predict(rows).argmax(axis=1)]
+        return labels
 
     def column_evidence(self) -> pd.DataFrame:
         """What each column brought: its own evidence, its leaf, and what the leaf is worth on the support.
