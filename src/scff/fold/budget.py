@@ -75,13 +75,8 @@ def settle(
     batch = options.leaf_batch or 1
     most = batch * options.workers
     view.shrink_blocks(limit // most)
-    blocks = keep_within(limit, view.footprint(widest), n_support, options.query_chunk, options.pass_rows, most)
-    batch = min(batch, blocks.leaf_batch)
-    options = replace(
-        options,
-        leaf_batch=batch,
-        workers=blocks.leaf_batch // batch,
-        query_chunk=blocks.query_chunk,
-        pass_rows=blocks.pass_rows,
-    )
-    return limit // most, options, min(blocks.cache_bytes, MEMORY_BYTES)
+    leaf = view.footprint(widest)
+    leaves, chunk, rows, cache_bytes = keep_within(limit, leaf, n_support, options.query_chunk, options.pass_rows, most)
+    batch = min(batch, leaves)
+    options = replace(options, leaf_batch=batch, workers=leaves // batch, query_chunk=chunk, pass_rows=rows)
+    return limit // most, options, min(cache_bytes, MEMORY_BYTES)

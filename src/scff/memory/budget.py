@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from scff.errors import DataError, MemoryBudgetError
 
-__all__ = ["Blocks", "Footprint", "format_bytes", "keep_within", "parse_bytes"]
+__all__ = ["Footprint", "format_bytes", "keep_within", "parse_bytes"]
 
 # Scoring the columns, and what the interpreter allocates beside the arrays.
 _PLANNING = 16 << 20
@@ -88,19 +88,9 @@ class Footprint:
     summary_row: int
 
 
-@dataclass(frozen=True)
-class Blocks:
-    """Block sizes that keep to a budget."""
-
-    leaf_batch: int
-    query_chunk: int
-    pass_rows: int
-    cache_bytes: int
-
-
 def keep_within(
     limit: int, leaf: Footprint, n_support: int, query_chunk: int, pass_rows: int, leaf_batch: int = 1
-) -> Blocks:
+) -> tuple[int, int, int, int]:
     """Choose blocks for a budget of added bytes.
 
     Parameters
@@ -113,6 +103,11 @@ def keep_within(
         Support rows; they are always encoded together.
     query_chunk, pass_rows, leaf_batch : int
         Most query rows encoded together and taken through all leaves together, and most leaves encoded together.
+
+    Returns
+    -------
+    leaf_batch, query_chunk, pass_rows, cache_bytes : int
+        What fits of each, and how much of the budget caches may take.
 
     Raises
     ------
@@ -133,4 +128,4 @@ def keep_within(
     chunk = max(1, min(query_chunk, room // 2 // (leaves * leaf.query_row)))
     rows = max(chunk, min(pass_rows, room // 2 // leaf.summary_row))
     spare = limit - waiting - leaves * one_leaf
-    return Blocks(leaf_batch=leaves, query_chunk=chunk, pass_rows=rows, cache_bytes=max(0, spare // 2))
+    return leaves, chunk, rows, max(0, spare // 2)
