@@ -252,7 +252,7 @@ def test_a_token_backbone_takes_its_tail_in_without_a_gate():
     folded.gate = TailGate(0.0, None, "a token backbone folds its Tail into slots and has no gate")
     fitted = model.fitted_
     case, (reading,) = fitted.compiled()
-    tokens = Reading(reading.choice, reading.answer, reading.plan, (folded,))
+    tokens = Reading(reading.choice, reading.answer, reading.shown, (folded,))
     model.fitted_ = replace(fitted, gates=((folded.gate,),), _compiled=(case, (tokens,)))
     report = model.report()
     assert_balanced(report.html)

@@ -252,6 +252,18 @@ def test_any_number_of_classes_on_any_backbone(tiny):
     assert "digest" in [one.name for one in clf.verdicts_[0].tried]
 
 
+def test_words_of_one_table_share_what_knows_no_label(tiny, monkeypatch):
+    """Of many rows and classes: the landmarks, and what is made of them, are those of the table and not of a word."""
+    monkeypatch.setattr("scff.trials.case.LANDMARKS", 60)
+    X, y, Q = make_wide(13, n_columns=60, n_support=260, informative=60)
+    case = case_of(tiny, X, y)
+    coded = case.relabelled(np.unique(code_words(13, 10)[0][y], return_inverse=True)[1])
+    assert case.landmarks is coded.landmarks
+    assert case.structured is coded.structured
+    clf = FoldedClassifier(tiny, leaf_width=32).fit(X, y)
+    np.testing.assert_allclose(clf.predict_proba(Q).sum(axis=1), 1.0)
+
+
 @pytest.mark.parametrize(("n_classes", "n_symbols"), [(11, 10), (20, 10), (100, 10), (5, 2)])
 def test_words_tell_all_classes_apart(n_classes, n_symbols):
     words = code_words(n_classes, n_symbols)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -99,9 +100,7 @@ class Case:
     settings: Settings
     held_back: Table | None = None
     origin: tuple[Case, IntArray, IntArray] | None = None
-    _wholes: dict[Any, Whole] = field(default_factory=dict, repr=False)
-    _kernels: dict[Any, Kernel] = field(default_factory=dict, repr=False)
-    _met: dict[Any, tuple[Table, Products]] = field(default_factory=dict, repr=False)
+    _unlabelled: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def leaf_width(self) -> int:
@@ -142,17 +141,21 @@ class Case:
         """The support as numbers."""
         return self.codes.transform(self.support)
 
-    @cached_property
+    @property
     def landmarks(self) -> IntArray:
         """Labelled rows that sum up the whole table: all of them, or a spread of a thousand where there are more."""
-        return spread(self.y, LANDMARKS) if self.origin is None else np.arange(self.support.n_rows)
+        if self.origin is not None:
+            return np.arange(self.support.n_rows)
+        found: IntArray = self._once("landmarks", lambda: spread(self.y, LANDMARKS))
+        return found
 
-    @cached_property
+    @property
     def structured(self) -> npt.NDArray[np.bool_]:
         """Columns that go with another one by more than chance; of all labelled rows, for no label takes part."""
         if self.origin is not None:
             return self.origin[0].structured
-        return structured_columns(self._landmark_rows())
+        found: npt.NDArray[np.bool_] = self._once("structured", lambda: structured_columns(self._landmark_rows()))
+        return found
 
     @cached_property
     def ranked(self) -> IntArray:
@@ -163,9 +166,8 @@ class Case:
         """All columns at once, at a scale that knows no label."""
         if self.origin is not None:
             return self.origin[0].whole(scale)
-        if scale not in self._wholes:
-            self._wholes[scale] = Whole.of(self._landmark_rows(), scale)
-        return self._wholes[scale]
+        found: Whole = self._once(scale, lambda: Whole.of(self._landmark_rows(), scale))
+        return found
 
     def products(self, scale: type[EqualScale] | type[ShareScale]) -> tuple[Products, Products | None]:
         """Products of this case's landmarks with each other, and of its held-back rows with them."""
@@ -181,17 +183,25 @@ class Case:
         if self.origin is not None:
             case, fitted, _ = self.origin
             return case.meet(rows, scale).of(np.arange(rows.n_rows), np.searchsorted(case.landmarks, fitted))
-        last = self._met.get(scale)
+        last: tuple[Table, Products] | None = self._unlabelled.get(("met", scale))
         if last is None or last[0] is not rows:
             last = rows, self.whole(scale).meet(self.codes.transform(rows).values)
-            self._met[scale] = last
+            self._unlabelled["met", scale] = last
         return last[1]
 
     def kernel(self, scale: type[EqualScale] | type[ShareScale], radial: bool) -> Kernel:
         """A similarity of rows, made once."""
-        if (scale, radial) not in self._kernels:
-            self._kernels[scale, radial] = Kernel(self.products(scale)[0], radial)
-        return self._kernels[scale, radial]
+        found: Kernel = self._once((scale, radial), lambda: Kernel(self.products(scale)[0], radial))
+        return found
+
+    def relabelled(self, y: IntArray) -> Case:
+        """The same rows with other labels; what knows no label is made once for both."""
+        return replace(self, y=y)
+
+    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
+        if key not in self._unlabelled:
+            self._unlabelled[key] = make()
+        return self._unlabelled[key]
 
     def _landmark_rows(self) -> Any:
         everything = len(self.landmarks) == self.support.n_rows

@@ -10,7 +10,7 @@ Shape legend: ``W`` words, ``K`` classes, ``N`` held-back rows, ``Q`` query rows
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -99,7 +99,7 @@ class Coded:
         held: list[FloatArray] = []
         readers: list[_Word] = []
         for word_K in words_WK:
-            coded = replace(case, y=np.unique(word_K[case.y], return_inverse=True)[1])
+            coded = case.relabelled(np.unique(word_K[case.y], return_inverse=True)[1])
             shown = self.presentation.show(coded)
             if shown is None:
                 continue

@@ -49,16 +49,21 @@ class Reading:
     choice : Choice
     answer : callable
         Probabilities of query rows, or numbers in one column.
-    plan : FoldPlan or None
-        How its columns are folded; None where they are read in one leaf.
+    shown : Shown or None
+        What the model is given; None where it is not asked.
     views : tuple of Compiled
         The backbone's views; none where the model is not asked.
     """
 
     choice: Choice
     answer: Callable[[Table], FloatArray]
-    plan: FoldPlan | None = None
+    shown: Shown | None = None
     views: tuple[Compiled, ...] = ()
+
+    @property
+    def plan(self) -> FoldPlan | None:
+        """How its columns are folded; None where they are read in one leaf."""
+        return None if self.shown is None else self.shown.plan
 
     @property
     def gates(self) -> tuple[TailGate | None, ...]:
@@ -84,11 +89,13 @@ def read(case: Case, choice: Choice, gates: Sequence[TailGate | None] | None = N
         return Reading(choice, choice.presentation.answer(case)[1])
     shown = choice.presentation.show(case)
     assert shown is not None, "only what has something to show is chosen"
-    runtime = case.runtime(shown.views.view(0), shown.plan, shown.method)
+    first = shown.views.view(0)
+    runtime = case.runtime(first, shown.plan, shown.method)
     views = []
     for i in range(len(shown.views)):
         gate = gates[i] if gates else None
-        view = compile_view(shown.views.view(i), shown.plan, case.y, runtime, rule=shown.rule, gate=gate)
+        own = shown.views.view(i) if i else first
+        view = compile_view(own, shown.plan, case.y, runtime, rule=shown.rule, gate=gate)
         if choice.share != 1.0 and gate is None and isinstance(view, Folded):  # a known gate has its step already
             view = view.at(choice.share)
         views.append(view)
@@ -99,11 +106,9 @@ def without_tail(case: Case, reading: Reading) -> Reading:
     """The same without what the Tail adds; all messages are shared."""
     if not any(isinstance(view, Folded) and view.tail is not None for view in reading.views):
         return reading
-    assert not isinstance(reading.choice.presentation, Answering)
+    assert reading.shown is not None, "a Tail is read by the model"
     views = tuple(view.at(0.0) if isinstance(view, Folded) else view for view in reading.views)
-    shown = reading.choice.presentation.show(case)
-    assert shown is not None
-    return _reading(case, reading.choice, shown, views)
+    return _reading(case, reading.choice, reading.shown, views)
 
 
 def _reading(case: Case, choice: Choice, shown: Shown, views: tuple[Compiled, ...]) -> Reading:
@@ -111,4 +116,4 @@ def _reading(case: Case, choice: Choice, shown: Shown, views: tuple[Compiled, ..
         table = shown.table(rows)
         return case.backbone.combine([view.predict(table).float().cpu().numpy() for view in views])
 
-    return Reading(choice, answer, shown.plan, views)
+    return Reading(choice, answer, shown, views)
