@@ -89,7 +89,7 @@ def test_the_papers_method_and_no_trials_can_be_asked_for(folder):
     assert paper["verdicts"] == []
     assert paper["gate"] is not None
     core = json.loads(scff(*fit, "-o", "core.scff", "--trials", 0, cwd=folder).stdout)
-    assert [verdict["reason"] for verdict in core["verdicts"]] == ["nothing was tried"]
+    assert [verdict["reason"] for verdict in core["verdicts"]] == ["nothing was tried: trials=0"]
     assert [part["weight"] for part in core["read"]] == [1.0]
 
 
