@@ -7,13 +7,17 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check -q
 DEPS   := pyproject.toml constraints.txt
 
-.PHONY: demo test lint types docs integrations clean
+.PHONY: demo test hostile lint types docs integrations clean
 
 demo: $(VENV)/.base
 	$(BIN)/scff demo
 
 test: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+# Bad inputs, kills and faults, forged files: all of them. The quick part is in `make test`; the figures are in the docs.
+hostile: $(VENV)/.test
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q tests/hostile --hostile --figures docs/reliability.csv $(ARGS)
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -45,6 +45,16 @@ V1 = V2 | {
 ARCHITECTURES = {"v1": V1, "v2": V2}
 
 
+def pytest_addoption(parser):
+    group = parser.getgroup("hostile", "what breaks in and what breaks down")
+    group.addoption("--hostile", action="store_true", help="run every hostile case, not the quick part alone")
+    group.addoption("--figures", metavar="CSV", help="write how many hostile cases were tried, and how they ended")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "hostile: too long for every day; runs with --hostile")
+
+
 @pytest.fixture(scope="session")
 def checkpoint_dir(tmp_path_factory):
     """Checkpoints of the real TabICL class with small random weights: they prove interfaces, never quality."""

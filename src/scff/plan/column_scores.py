@@ -25,6 +25,9 @@ _EPS = float(np.finfo(np.float64).eps)
 # A mean this many times the spread is rounded by more than a billionth of it, with a margin of a thousand.
 _FAR = 1e4
 
+# Of a regression's total: with less than this left over, the difference of the two is off by a ten-billionth or more.
+_NEARLY = 1e-3
+
 
 def anova(X: Any, y: npt.NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
     """One-way ANOVA of every column.
@@ -72,16 +75,23 @@ def linear(X: Any, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     n, n_columns = X.shape
     f = np.zeros(n_columns)
     p = np.ones(n_columns)
-    centred = y - y.mean()
+    # The target is as a column is: of any scale, and maybe far from zero.
+    ((_, centred_1, (y_varies,)),) = centred_blocks(np.asarray(y, dtype=np.float64)[:, None])
+    centred = centred_1[:, 0]
     total = float(centred @ centred)
-    if n < 3 or total == 0:
+    if n < 3 or not y_varies:
         return f, p
     for columns, block, varies in centred_blocks(X):
         squares = np.einsum("ij,ij->j", block, block)
-        explained = np.divide((centred @ block) ** 2, squares, out=np.zeros(len(squares)), where=squares > 0)
-        # `total - explained` is a difference: below its rounding error the fit is perfect.
-        floor = np.full(len(squares), total * n * _EPS)
-        f[columns] = _ratio(explained, np.maximum(total - explained, 0) / (n - 2), varies, floor)
+        slope = np.divide(centred @ block, squares, out=np.zeros(len(squares)), where=squares > 0)
+        explained = slope**2 * squares
+        left = np.maximum(total - explained, 0)
+        # A difference loses its digits where the fit is nearly perfect; residuals keep them.
+        for j in np.flatnonzero(left < _NEARLY * total):
+            residual = centred - slope[j] * block[:, j]
+            left[j] = residual @ residual
+        floor = np.full(len(squares), total * (n * _EPS) ** 2)
+        f[columns] = _ratio(explained, left / (n - 2), varies, floor)
     p[:] = np.where(np.isinf(f), 0.0, special.fdtrc(1, n - 2, f))
     return f, p
 
