@@ -8,11 +8,11 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from scff.backbones import listing
+from scff.cli.console import out
 
 __all__ = ["app"]
 
@@ -23,7 +23,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_out = Console(highlight=False)
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Name = Annotated[str, typer.Argument(help="Name of a backbone.")]
 
@@ -51,13 +50,13 @@ def list_backbones(context: typer.Context, as_json: Json = False) -> None:
             row.where,
             escape(row.command),
         )
-    _out.print(grid)
+    out.print(grid)
 
 
 @app.command()
 def fetch(name: Name) -> None:
     """Download the weights of a backbone and check them."""
-    _out.print(str(listing.fetch(name, progress=sys.stderr.isatty())), soft_wrap=True)
+    out.print(str(listing.fetch(name, progress=sys.stderr.isatty())), soft_wrap=True)
 
 
 @app.command()
@@ -66,7 +65,7 @@ def verify(name: Annotated[str | None, typer.Argument(help="One backbone; all by
     results = listing.verify(name)
     for result in results:
         verdict = {True: "ok", False: "DIFFERS", None: "nothing pinned"}[result.ok]
-        _out.print(f"{result.name:<22}{verdict:<16}{result.sha256[:12]}  {result.path}", soft_wrap=True)
+        out.print(f"{result.name:<22}{verdict:<16}{result.sha256[:12]}  {result.path}", soft_wrap=True)
     if any(result.ok is False for result in results):
         raise typer.Exit(1)
 
@@ -74,4 +73,4 @@ def verify(name: Annotated[str | None, typer.Argument(help="One backbone; all by
 @app.command()
 def path(name: Name) -> None:
     """Print where the weights of a backbone are."""
-    _out.print(str(listing.path(name)), soft_wrap=True)
+    out.print(str(listing.path(name)), soft_wrap=True)

@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
+from rich.status import Status
+from rich.table import Table as RichTable
 
-from scff.memory.meter import PeakMemory
+from scff.cli.console import err, out
+from scff.cli.options import Backbone, Json
+from scff.cli.output import print_json, read_lines
 from scff.names import MethodOrAuto
 
-__all__ = ["ARMS", "TABLES", "Outcome", "run", "widened"]
+__all__ = ["ARMS", "TABLES", "Outcome", "demo", "run", "widened"]
 
 ARMS: tuple[MethodOrAuto, ...] = ("native", "scff", "auto")
 """What is compared: the backbone alone, the paper's method, and the best this library knows."""
@@ -58,8 +61,44 @@ class Outcome:
     read: str
 
 
+def demo(backbone: Backbone = "nano", as_json: Json = False) -> None:
+    """Compare native inference, the paper's method and auto on two real tables widened by all pairwise products."""
+    from scff.memory.budget import format_bytes
+
+    outcomes: list[Outcome] = []
+    status = None if as_json else err.status("starting")
+    if status is not None:
+        status.start()
+    try:
+        outcomes.extend(run(backbone, lambda table, method: _show(status, f"{table}: {method}")))
+    finally:
+        if status is not None:
+            status.stop()
+    if as_json:
+        return print_json({"outcomes": [asdict(outcome) for outcome in outcomes]})
+    grid = RichTable(
+        "table", "columns", "method", "accuracy", "log-loss", "seconds", "peak memory", title=outcomes[0].backbone
+    )
+    for o in outcomes:
+        grid.add_row(
+            o.table,
+            str(o.columns),
+            o.method,
+            f"{100 * o.accuracy:.1f} %",
+            f"{o.log_loss:.3f}",
+            f"{o.seconds:.1f}",
+            format_bytes(o.peak_bytes),
+        )
+    out.print(grid)
+    for o in outcomes:
+        if o.method != "native":
+            out.print(f"{o.table}, {o.method}: {o.read}", soft_wrap=True)
+    return None
+
+
 def widened(name: str) -> tuple[Any, Any]:
     """A scikit-learn table with every square and pairwise product of its columns added."""
+    import numpy as np
     from sklearn.datasets import load_breast_cancer, load_digits
     from sklearn.preprocessing import PolynomialFeatures
 
@@ -91,12 +130,17 @@ def run(backbone: str = "auto", starting: Callable[[str, str], object] = lambda 
             yield Outcome(**json.loads(done.stdout.splitlines()[-1]))
 
 
+def _show(status: Status | None, text: str) -> None:
+    if status is not None:
+        status.update(text)
+
+
 def _arm(table: str, method: str, backbone: str) -> Outcome:
     from sklearn.metrics import accuracy_score, log_loss
     from sklearn.model_selection import train_test_split
 
     from scff import FoldedClassifier
-    from scff.cli.output import read_lines
+    from scff.memory.meter import PeakMemory
 
     X, y = widened(table)
     n_support, n_query = TABLES[table]
