@@ -30,6 +30,7 @@ __all__ = [
     "get_spec",
     "load_backbone",
     "locate",
+    "on_this_machine",
     "register",
     "reload_backbone",
     "specs",
@@ -141,10 +142,10 @@ def _called(name: str) -> BackboneSpec | None:
     return known.get(name) or next((spec for spec in known.values() if name in spec.aliases), None)
 
 
-def choose_auto(task: Task = "classification") -> str:
-    """The best backbone for a task whose weights are already on this machine; never the network.
+def on_this_machine(task: Task = "classification", n_classes: int = 2) -> list[str]:
+    """Backbones for a task whose weights are on this machine, the one to take in doubt first; never the network.
 
-    Says once how to get a better one.
+    Those that know fewer classes than there are come in only where no other is here. Says once how to get a better one.
 
     Raises
     ------
@@ -152,21 +153,28 @@ def choose_auto(task: Task = "classification") -> str:
         If there is none.
     """
     order = AUTO_ORDER[task]
-    for name in order:
-        weights = get_spec(name).weights
-        if weights is None or checkpoints.find(weights) is None:
-            continue
-        if task == "classification" and name != order[0] and name not in _hinted:
-            _hinted.add(name)
-            warnings.warn(
-                f'backbone="auto" uses {name!r}, the best one on this machine; `scff backbones fetch {order[0]}` '
-                f'gets a better one. Pass backbone="{name}" to say that you want this one.',
-                stacklevel=3,
-            )
-        return name
-    if task == "classification":
+    here = [name for name in order if (weights := get_spec(name).weights) and checkpoints.find(weights)]
+    if not here and task == "regression":
+        raise CheckpointMissing(
+            f"No regressor has weights on this machine; get one with: scff backbones fetch {order[-1]}"
+        )
+    if not here:
         raise CheckpointMissing('No backbone has weights on this machine, not even "nano": reinstall scff.')
-    raise CheckpointMissing(f"No regressor has weights on this machine; get one with: scff backbones fetch {order[-1]}")
+    if task == "classification" and here[0] != order[0] and here[0] not in _hinted:
+        _hinted.add(here[0])
+        warnings.warn(
+            f'backbone="auto" uses what is on this machine ({", ".join(here)}); `scff backbones fetch {order[0]}` gets '
+            f'a better one. Pass backbone="{here[0]}" to say that you want that one.',
+            stacklevel=3,
+        )
+    known = {name: get_spec(name).limits.classes for name in here}
+    able = [name for name in here if n_classes <= (known[name] or n_classes)]
+    return able or here
+
+
+def choose_auto(task: Task = "classification", n_classes: int = 2) -> str:
+    """The one to take in doubt."""
+    return on_this_machine(task, n_classes)[0]
 
 
 def locate(backbone: str | os.PathLike[str], task: Task = "classification") -> tuple[BackboneSpec, Path]:

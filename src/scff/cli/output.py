@@ -36,11 +36,12 @@ def read_lines(model: FoldedClassifier) -> list[str]:
     """What a model reads, with which weight and why, in a few lines."""
     if not model.verdicts_:
         return [] if model.gate_ is None else [f"Tail      {model.gate_.reason}"]
-    (verdict,) = model.verdicts_
+    verdict, *others = model.verdicts_
     shares = mixed(model.fitted_)
     lines = [f"{'read' if i == 0 else '':<10}{weight:>4.0%}  {words}" for i, (weight, words) in enumerate(shares)]
     changed = sureness(model.fitted_.temperature).split(":")[0].lower()
-    return [*lines, f"why       {verdict.reason}" + (f"; {changed}" if changed else "")]
+    why = f"why       {verdict.reason}" + (f"; {changed}" if changed else "")
+    return [*lines, why, *(f"{'':10}{other.reason}" for other in others)]
 
 
 def fit_facts(model: FoldedClassifier) -> dict[str, Any]:

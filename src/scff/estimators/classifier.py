@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 
-from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone
+from scff.backbones.registry import CheckpointRef, load_backbone, on_this_machine
 from scff.errors import BackboneError
 from scff.estimators.base import FoldedEstimator
 from scff.estimators.fitted import Fitted
@@ -22,11 +22,11 @@ from scff.gate.record import TailGate, TailRule, tail_rule
 from scff.memory.device import resolve_device
 from scff.memory.meter import PeakMemory
 from scff.names import EngineName, MethodOrAuto, RankRouting, Trials
-from scff.trials.agenda import agenda, chosen
 from scff.trials.case import Case
+from scff.trials.contest import contest
 from scff.trials.presentations import Paper
 from scff.trials.reading import Choice, read
-from scff.trials.trial import Verdict, trial
+from scff.trials.trial import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,8 +45,8 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     Parameters
     ----------
     backbone : str or path, default="auto"
-        Name of a backbone (``scff backbones`` lists them) or path of a checkpoint. ``"auto"`` takes the best one whose
-        weights are already on this machine and never uses the network.
+        Name of a backbone (``scff backbones`` lists them) or path of a checkpoint. ``"auto"`` lets held-back rows
+        choose between those whose weights are already on this machine and never uses the network.
     method : {"auto", "scff", "native", "raw-core", "bounded-core", "mass-huber"}, default="auto"
         ``"auto"`` is the best this library knows: it starts from the paper's Core, and held-back labelled rows may let
         it read columns that go with others, a digest of the whole table and direct scores of it as well (`verdicts_`).
@@ -180,8 +180,11 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
             groups = one_column(groups, support, "group")
         started = time.perf_counter()
         device = resolve_device(self.device)
+        several = self.method == "auto" and self.trials != 0  # held-back rows may choose between those that are here
+        here = on_this_machine(n_classes=len(classes)) if self.backbone == "auto" else [self.backbone]
         with PeakMemory(device) as loading:
-            backbone = load_backbone(choose_auto() if self.backbone == "auto" else self.backbone, device)
+            backbones = [load_backbone(one, device) for one in (here if several else here[:1])]
+        backbone = backbones[0]
         most = backbone.spec.limits.classes
         if self.method != "auto" and most is not None and len(classes) > most:
             raise BackboneError(
@@ -195,10 +198,8 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         choices: tuple[Choice, ...] = (Choice(Paper("scff" if self.method == "auto" else self.method)),)
         with PeakMemory(device) as compiling:
             if self.method == "auto":
-                episode, alternatives = agenda(case, self.trials, groups)
-                asked = len(alternatives) > 1
-                verdicts = (trial(episode, alternatives) if asked else Verdict(reason=episode.question.why_not),)
-                choices = chosen(verdicts[0], alternatives)
+                answered = contest([case, *map(case.read_by, backbones[1:])], self.trials, groups)
+                case, choices, verdicts = answered.case, answered.choices, answered.verdicts
             plan = None if self.method == "native" else case.plan
             planned = time.perf_counter()
             readings = []
@@ -210,7 +211,7 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
             support=support,
             y=codes,
             classes=classes,
-            checkpoint=CheckpointRef.of(backbone),
+            checkpoint=CheckpointRef.of(case.backbone),
             settings=settings,
             plan=plans[0] if plans else plan,
             choices=choices,

@@ -50,12 +50,22 @@ def read(fitted: Fitted) -> str:
     """What was read?"""
     parts = []
     for verdict in fitted.verdicts:
+        if verdict.about == "backbone":
+            parts.append(_backbones(verdict))
+            continue
         mark = badge("approved" if verdict.approved else "not approved", verdict.approved) if verdict.n_rows else ""
         why = f'<span data-value="verdict">{escape(sentence(verdict))}</span> {sureness(fitted.temperature)}'
         parts.append(f'<p class="say">{answer(fitted)}</p><p>{mark} {why}</p>')
         if verdict.n_rows:
             parts.append(_table(verdict) + _how(verdict))
     return "".join(parts)
+
+
+def _backbones(verdict: Verdict) -> str:
+    """Which backbone, and how the others did on the same held-back rows."""
+    losses = ", ".join(f"{escape(one.name)} <b>{one.loss:.4f}</b>" for one in verdict.tried)
+    said = escape(verdict.reason[:1].upper() + verdict.reason[1:])
+    return f'<p><span data-value="backbones">{said}.</span> Held-back loss: {losses}.</p>'
 
 
 def answer(fitted: Fitted) -> str:

@@ -59,7 +59,7 @@ def decision(subject: Subject) -> TailDecision | None:
 def _why_not(subject: Subject) -> str:
     """Why a trial gave the Tail no weight."""
     rule = subject.fitted.settings.rule
-    (trial,) = subject.fitted.verdicts
+    trial = subject.fitted.verdicts[0]
     n_tail_leaves = len(subject.plan.tail_leaves)
     if rule is None:
         return "the Tail is switched off"

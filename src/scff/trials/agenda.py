@@ -22,7 +22,7 @@ __all__ = ["agenda", "chosen"]
 
 
 def agenda(
-    case: Case, trials: Trials, groups: npt.NDArray[Any] | None = None
+    case: Case, trials: Trials, groups: npt.NDArray[Any] | None = None, spent: float = 0.0
 ) -> tuple[Episode, tuple[Presentation | Answering, ...]]:
     """The splits and the alternatives for a case.
 
@@ -33,6 +33,8 @@ def agenda(
         0 asks nothing: the paper's Core alone.
     groups : ndarray, optional
         Rows of one group are never parted.
+    spent : float
+        Multiplications of the budget that are gone already.
     """
     passes: list[Presentation | Answering] = [Core(), Digest(), Company()]
     if trials == "thorough":
@@ -44,7 +46,7 @@ def agenda(
         times = WORDS
     first, question = passes[0], Question(0, 0, 0.0, 0.0, "nothing was tried: trials=0")
     while trials != 0 and question.folds < 2 and passes:
-        question = afford(case, widths[: len(passes)], trials, times)
+        question = afford(case, widths[: len(passes)], trials, times, spent)
         if question.folds < 2:
             del passes[-1]
     if groups is not None:

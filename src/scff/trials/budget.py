@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scff.backbones.arithmetic import Arithmetic
 from scff.errors import MemoryBudgetError
 from scff.memory.budget import format_bytes
 from scff.names import Trials
@@ -21,9 +20,6 @@ FREE = 2e11
 
 #: Rows below which held-back rows say too little to be worth asking.
 FEWEST_ROWS = 40
-
-#: A model that does not say what a pass costs is taken for a large one.
-_UNKNOWN = Arithmetic(2e6, 2e7)
 
 
 def keep_whole_within(case: Case) -> None:
@@ -70,7 +66,7 @@ class Question:
     why_not: str = ""
 
 
-def afford(case: Case, widths: list[int], trials: Trials, times: int = 1) -> Question:
+def afford(case: Case, widths: list[int], trials: Trials, times: int = 1, spent: float = 0.0) -> Question:
     """The folds and rows that a trial of passes of these widths can afford.
 
     Parameters
@@ -83,15 +79,17 @@ def afford(case: Case, widths: list[int], trials: Trials, times: int = 1) -> Que
         ``"thorough"`` pays any price.
     times : int
         How often the model is asked for each.
+    spent : float
+        Multiplications that other questions took.
 
     Returns
     -------
     Question
     """
-    arithmetic = getattr(case.backbone, "arithmetic", _UNKNOWN)
+    arithmetic = case.arithmetic
     n = min(case.support.n_rows, LANDMARKS)
     wanted = 8 if n <= 100 else 5 if n <= 300 else 3
-    allowed = max(FREE, arithmetic(case.support.n_rows, len(case.plan.core)))
+    allowed = max(FREE, arithmetic(case.support.n_rows, len(case.plan.core))) - spent
 
     def cost(rows: int, folds: int) -> float:
         return folds * times * sum(float(arithmetic(rows, width)) for width in widths)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from scff.backbones.arithmetic import Arithmetic
 from scff.backbones.base import Backbone, IntArray, RowView, TokenView, Views
 from scff.backbones.shared.categories import OrdinalCodes
 from scff.fold.caches import CacheMode
@@ -29,6 +30,9 @@ __all__ = ["LANDMARKS", "Case", "Settings"]
 
 #: Most labelled rows that all others are compared with; what is asked of held-back rows is asked of these.
 LANDMARKS = 1024
+
+#: A model that does not say what a pass costs is taken for a large one.
+_UNKNOWN = Arithmetic(2e6, 2e7)
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,17 @@ class Case:
     def leaf_width(self) -> int:
         """Most columns in a leaf: the user's wish within the backbone's limit."""
         return min(self.settings.leaf_width, self.backbone.spec.limits.leaf_width or self.settings.leaf_width)
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """What a pass of the backbone costs."""
+        found: Arithmetic = getattr(self.backbone, "arithmetic", _UNKNOWN)
+        return found
+
+    @property
+    def cost_of_a_pass(self) -> float:
+        """Multiplications of one pass over all rows and a leaf of columns."""
+        return self.arithmetic(self.support.n_rows, min(self.leaf_width, self.support.n_columns))
 
     @cached_property
     def views(self) -> Views[Any]:
@@ -193,6 +208,10 @@ class Case:
         """A similarity of rows, made once."""
         found: Kernel = self._once((scale, radial), lambda: Kernel(self.products(scale)[0], radial))
         return found
+
+    def read_by(self, backbone: Backbone) -> Case:
+        """The same rows for another backbone; what knows neither model nor label is made once for both."""
+        return replace(self, backbone=backbone)
 
     def relabelled(self, y: IntArray) -> Case:
         """The same rows with other labels; what knows no label is made once for both."""

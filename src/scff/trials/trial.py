@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +74,8 @@ class Verdict:
         Whether anything but the paper's Core is read.
     reason : str
         One sentence.
+    about : {"reading", "backbone"}
+        What was asked.
     """
 
     tried: tuple[Tried, ...] = ()
@@ -84,6 +87,7 @@ class Verdict:
     temperature: float = 1.0
     approved: bool = False
     reason: str = "nothing was tried"
+    about: Literal["reading", "backbone"] = "reading"
 
 
 def trial(episode: Episode, alternatives: Sequence[Presentation | Answering]) -> Verdict:

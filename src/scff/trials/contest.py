@@ -1,0 +1,108 @@
+"""Which backbone: the same held-back rows are asked with each that is on this machine, cheapest first.
+
+All of them share one budget, so a costly model is asked only where what the cheaper ones left over pays for it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy.typing as npt
+
+from scff.names import Trials
+from scff.trials.agenda import agenda, chosen
+from scff.trials.case import Case
+from scff.trials.reading import Choice
+from scff.trials.trial import Tried, Verdict, trial
+
+__all__ = ["Answered", "contest"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Answered:
+    """What held-back rows decided.
+
+    Attributes
+    ----------
+    case : Case
+        With the backbone that is to read it.
+    choices : tuple of Choice
+        What is read, heaviest first.
+    verdicts : tuple of Verdict
+        On what is read; then on the backbone, where there was a choice.
+    cost : float
+        Multiplications that asking took.
+    """
+
+    case: Case
+    choices: tuple[Choice, ...]
+    verdicts: tuple[Verdict, ...]
+    cost: float
+
+    @property
+    def loss(self) -> float:
+        """Mean loss of held-back rows, by what will be read."""
+        verdict = self.verdicts[0]
+        return verdict.loss if verdict.approved else verdict.tried[0].loss if verdict.tried else float("inf")
+
+
+def contest(cases: Iterable[Case], trials: Trials, groups: npt.NDArray[Any] | None = None) -> Answered:
+    """Let held-back rows choose what is read, and by which backbone.
+
+    Parameters
+    ----------
+    cases : iterable of Case
+        The same rows for each backbone, the one to take in doubt first.
+    trials : {"auto", "thorough", 0}
+        0 asks nothing.
+    groups : ndarray, optional
+        Rows of one group are never parted.
+
+    Returns
+    -------
+    Answered
+        By the one with the lowest loss. A backbone that the budget does not let ask the held-back rows of the cheapest
+        one is no candidate.
+    """
+    cases = list(cases)
+    answers: list[Answered] = []
+    for case in sorted(cases, key=lambda case: case.cost_of_a_pass) if trials != 0 else ():
+        episode, alternatives = agenda(case, trials, groups, spent=sum(one.cost for one in answers))
+        n_splits = len(episode.splits) if len(alternatives) > 1 else 0
+        if n_splits == (answers[0].verdicts[0].n_splits if answers else n_splits) > 0:
+            verdict = trial(episode, alternatives)
+            answers.append(Answered(case, chosen(verdict, alternatives), (verdict,), episode.question.cost))
+    if not answers:
+        episode, alternatives = agenda(cases[0], trials, groups)
+        return Answered(cases[0], (Choice(alternatives[0]),), (Verdict(reason=episode.question.why_not),), 0.0)
+    if len(cases) == 1:
+        return answers[0]
+    order = [case.backbone.spec.name for case in cases]
+    best = min(answers, key=lambda one: (one.loss, order.index(one.case.backbone.spec.name)))
+    logger.info("backbone %s has the lowest loss on held-back rows", best.case.backbone.spec.name)
+    return replace(best, verdicts=(*best.verdicts, _on_backbones(best, answers, len(cases))))
+
+
+def _on_backbones(best: Answered, answers: list[Answered], n: int) -> Verdict:
+    name = best.case.backbone.spec.name
+    tried = tuple(
+        Tried(
+            one.case.backbone.spec.name,
+            f"the backbone {one.case.backbone.spec.name}",
+            1.0,
+            one.loss,
+            float(one is best),
+        )
+        for one in answers
+    )
+    reason = f"{name} predicts held-back rows best of {len(answers)} backbones on this machine"
+    if len(answers) < n:
+        reason = f"{n - len(answers)} of {n} backbones on this machine would cost more to ask than the answer"
+        reason = f"{name} is read: {reason}" if len(answers) == 1 else f"{name} predicts held-back rows best; {reason}"
+    first = best.verdicts[0]
+    return Verdict(tried, first.n_rows, first.n_splits, best.loss, approved=True, reason=reason, about="backbone")
