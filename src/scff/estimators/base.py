@@ -8,10 +8,11 @@ from typing import Any, Literal, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import validate_data
 
 from scff.backbones.registry import CheckpointRef
-from scff.errors import DataError
+from scff.errors import DataError, SCFFError
 from scff.estimators.fitted import Fitted
 from scff.fold.caches import CacheMode
 from scff.memory.budget import parse_bytes
@@ -20,7 +21,11 @@ from scff.tables.on_disk import open_wide
 from scff.tables.table import Table, as_table
 from scff.trials.case import Settings
 
-__all__ = ["FoldedEstimator"]
+__all__ = ["FoldedEstimator", "NotFitted"]
+
+
+class NotFitted(SCFFError, NotFittedError):  # type: ignore[misc]
+    """Something was asked of an estimator before `fit`; to Python also an attribute that is not there yet."""
 
 
 class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
@@ -64,10 +69,13 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
         return self._record().peak_bytes
 
     def _record(self) -> Fitted:
-        # An attribute that is not there yet, as scikit-learn expects before `fit`.
-        if "fitted_" not in self.__dict__:
-            raise AttributeError(f"This {type(self).__name__} is not fitted yet; call `fit` first.")
         return self.fitted_
+
+    def __getattr__(self, name: str) -> Any:
+        # Whoever reads the record of a fit that has not been, wherever that is, gets the same sentence.
+        if name == "fitted_":
+            raise NotFitted(f"This {type(self).__name__} is not fitted yet; call `fit` first.")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _read_support(self, X: Any) -> tuple[Table, Self]:
         """A support table, and a copy of this estimator that has its heads: one that may fail to be fitted."""
@@ -77,7 +85,7 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _read_queries(self, X: Any) -> tuple[Table, Fitted]:
         """Query rows, and the record they are to be predicted with."""
-        check_is_fitted(self)
+        self._record()
         now = object.__new__(type(self))  # as it is now: another thread may be fitting it anew
         now.__dict__.update(self.__dict__)
         support = now.fitted_.support

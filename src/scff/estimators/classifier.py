@@ -15,13 +15,14 @@ from scff.backbones.registry import CheckpointRef, load_backbone, on_this_machin
 from scff.errors import BackboneError
 from scff.estimators.base import FoldedEstimator
 from scff.estimators.fitted import Fitted
-from scff.estimators.parameters import CLASSIFIER, check_parameters, class_labels, one_column
+from scff.estimators.parameters import CLASSIFIER, check_parameters
 from scff.fold.caches import CacheMode
 from scff.fold.methods import refuse_row_folding
 from scff.gate.record import TailGate, TailRule, tail_rule
 from scff.memory.device import resolve_device
 from scff.memory.meter import PeakMemory
 from scff.names import EngineName, MethodOrAuto, RankRouting, Trials
+from scff.tables.targets import class_labels, group_codes
 from scff.trials.case import Case
 from scff.trials.contest import contest
 from scff.trials.presentations import Paper
@@ -175,9 +176,8 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         check_parameters(self)
         settings = replace(self._settings(), rule=tail_rule(self.tail), routing=self.routing, engine=self.engine)
         support, heads = self._read_support(X)
-        codes, classes = class_labels(y, support)
-        if groups is not None:
-            groups = one_column(groups, support, "group")
+        codes, classes = class_labels(y, support.n_rows)
+        groups = None if groups is None else group_codes(groups, support.n_rows)
         started = time.perf_counter()
         device = resolve_device(self.device)
         several = self.method == "auto" and self.trials != 0  # held-back rows may choose between those that are here

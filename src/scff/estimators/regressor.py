@@ -11,14 +11,13 @@ import numpy.typing as npt
 from sklearn.base import RegressorMixin
 
 from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone
-from scff.errors import DataError
 from scff.estimators.base import FoldedEstimator
 from scff.estimators.fitted import Fitted
-from scff.estimators.parameters import REGRESSOR, check_parameters, one_column
+from scff.estimators.parameters import REGRESSOR, check_parameters
 from scff.fold.caches import CacheMode
 from scff.fold.methods import refuse_row_folding
 from scff.memory.device import resolve_device
-from scff.tables.table import Table
+from scff.tables.targets import number_target
 from scff.trials.case import Case
 from scff.trials.presentations import Paper
 from scff.trials.reading import Choice, read
@@ -119,7 +118,7 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
         """
         check_parameters(self)
         support, heads = self._read_support(X)
-        target = _numbers(y, support)
+        target = number_target(y, support.n_rows)
         device = resolve_device(self.device)
         backbone = load_backbone(
             choose_auto("regression") if self.backbone == "auto" else self.backbone, device, "regression"
@@ -153,14 +152,3 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
         if fitted.y.min() == fitted.y.max():
             return np.full(rows.n_rows, fitted.y[0])
         return fitted.predict(rows)[:, 0]
-
-
-def _numbers(y: Any, support: Table) -> npt.NDArray[np.float64]:
-    """The target as numbers, one for each row."""
-    try:
-        target: npt.NDArray[np.float64] = one_column(y, support, "number").astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"The target must be one column of numbers ({error}).") from error
-    if not np.isfinite(target).all():
-        raise DataError("The target contains NaN or infinity; drop those rows first.")
-    return target

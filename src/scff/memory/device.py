@@ -4,16 +4,42 @@ from __future__ import annotations
 
 import torch
 
+from scff.errors import DataError
+
 __all__ = ["free_bytes", "leaves_that_fit", "resolve_device", "to_device"]
 
 _MOST_LEAVES = 64
 
 
 def resolve_device(name: str) -> torch.device:
-    """The device behind a name; ``"auto"`` is CUDA where there is one, otherwise the CPU."""
+    """The device behind a name; ``"auto"`` is CUDA where there is one, otherwise the CPU.
+
+    Raises
+    ------
+    DataError
+        If this machine, or this build of torch, has no such device.
+
+    Examples
+    --------
+    >>> resolve_device("cpu")
+    device(type='cpu')
+    """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(name)
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError) as error:
+        raise DataError(f'device={name!r} names no device; use "auto", "cpu" or "cuda".') from error
+    if device.type == "cpu":
+        return device
+    # The meta device holds shapes and no numbers; of any other kind a single number says whether it is there.
+    try:
+        if device.type == "meta":
+            raise RuntimeError
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, NotImplementedError, ImportError, AttributeError) as error:
+        raise DataError(f'There is no device {name!r} here that torch can use; use device="auto" or "cpu".') from error
+    return device
 
 
 def free_bytes(device: torch.device) -> int | None:

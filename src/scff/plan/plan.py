@@ -16,6 +16,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from scff.errors import DataError
+from scff.plan.reading import FORMAT, plan_fields
 
 if TYPE_CHECKING:
     from scff.report.display import PlanDisplay
@@ -25,8 +26,6 @@ __all__ = ["FoldPlan", "Routing"]
 Routing = Literal["anova", "linked", "linear", "random"]
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
-
-_FORMAT = "scff-plan-1"
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +172,7 @@ class FoldPlan:
     def to_json(self) -> str:
         """Serialise; `from_json` gives back an equal plan."""
         data = {
-            "format": _FORMAT,
+            "format": FORMAT,
             "n_rows": self.n_rows,
             "n_columns": self.n_columns,
             "leaf_width": self.leaf_width,
@@ -192,19 +191,15 @@ class FoldPlan:
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
     @classmethod
-    def from_json(cls, text: str) -> FoldPlan:
-        """Read a plan written by `to_json`."""
+    def from_json(cls, text: str | bytes) -> FoldPlan:
+        """Read a plan written by `to_json`.
+
+        Raises
+        ------
+        DataError
+            If it is anything else, or says what no plan can: a column in two leaves, one that is not there, ...
+        """
         try:
-            data: dict[str, Any] = json.loads(text)
-            if data.pop("format") != _FORMAT:
-                raise KeyError("format")
-            data["f"] = np.array([np.inf if v is None else v for v in data["f"]], dtype=np.float64)
-            data["p"] = np.array(data["p"], dtype=np.float64)
-            for key in ("core", "tail"):
-                data[key] = np.array(data[key], dtype=np.int64)
-                leaves = data[f"{key}_leaves"]
-                data[f"{key}_leaves"] = tuple(np.array(leaf, dtype=np.int64) for leaf in leaves)
-            data["names"] = None if data["names"] is None else tuple(data["names"])
-            return cls(**data)
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            return cls(**plan_fields(text))
+        except ValueError as error:
             raise DataError(f"This is not a fold plan written by this version ({error}).") from error

@@ -14,7 +14,7 @@ from pandas.api import types as pdt
 from scff.errors import DataError
 from scff.tables.codes import sorted_codes
 
-__all__ = ["Columns", "Table", "as_table", "check_unique", "encode_target"]
+__all__ = ["Columns", "Table", "as_table", "check_unique"]
 
 # Columns looked at together on the search for infinity: bounds the working copy on very wide tables.
 _BLOCK = 1024
@@ -160,6 +160,8 @@ def as_table(X: Any) -> Table:
     if not isinstance(X, pd.DataFrame):
         try:
             values = np.asarray(X)
+            if values.dtype.kind in "cMm":
+                raise TypeError(f"it holds {values.dtype} values")
             if values.dtype.kind not in "fiub":
                 values = values.astype(np.float64)
         except (TypeError, ValueError) as error:
@@ -183,22 +185,6 @@ def as_table(X: Any) -> Table:
         if pdt.is_float_dtype(dtype):
             _finite(X.iloc[:, [j]].to_numpy(dtype=np.float64, na_value=np.nan), names[j : j + 1])
     return Table(X, names)
-
-
-def encode_target(y: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """Class codes and sorted classes of a target.
-
-    Raises
-    ------
-    DataError
-        If a label is missing.
-    """
-    labels = pd.Series(np.asarray(y))
-    missing = int(labels.isna().sum())
-    if missing:
-        raise DataError(f"{missing} of {len(labels)} target values are missing; drop or label those rows first.")
-    classes, codes = np.unique(np.asarray(y), return_inverse=True)
-    return codes.astype(np.int64).reshape(-1), classes
 
 
 def _is_polars(X: Any) -> bool:
