@@ -20,7 +20,7 @@ from tabicl._model.tabicl import TabICL
 from scff.memory.budget import Footprint
 from scff.memory.pages import own_pages
 
-__all__ = ["LeafEncoder", "label_digits", "pack", "unpack"]
+__all__ = ["LeafEncoder", "columns_in_token", "label_digits", "pack", "unpack"]
 
 Tensors = dict[str, torch.Tensor]
 
@@ -57,6 +57,7 @@ class LeafEncoder:
         self._block_bytes = BLOCK_BYTES if block_bytes is None else block_bytes
         self._size = model.embed_dim
         self._kept_per_column = 8 * model.col_num_blocks * model.col_num_inds * model.embed_dim
+        self._group = columns_in_token(model)
         self._upstream = torch.device(config.COL_CONFIG.device).type != "cpu"
         # Above the model's classes a target-aware embedding averages over the digits of the label.
         many = int(y_1S.max()) + 1 > model.max_classes > 0
@@ -69,14 +70,15 @@ class LeafEncoder:
     def footprint(self, width: int) -> Footprint:
         """What encoding a leaf costs."""
         tokens = self._rows.num_cls
-        embedded = 4 * self._size * (width + tokens)
+        read = -(-width // self._group)
+        embedded = 4 * self._size * (read + tokens)
         # The user's numbers pass through a handful of float64 copies in TabICL's preprocessing.
         row = embedded + 5 * 8 * width
         # Blocks hold at least one column of the support, however long it is.
         block = max(self._block_bytes, 4 * self._size * self._labels[0].shape[1])
         return Footprint(
             scratch=_ALIVE * block,
-            cache=self._kept_per_column * width * len(self._labels),
+            cache=self._kept_per_column * read * len(self._labels),
             support_row=row,
             query_row=row,
             summary_row=6 * 4 * self._size * tokens,
@@ -84,6 +86,7 @@ class LeafEncoder:
 
     def native_bytes(self, width: int, n_rows: int) -> int:
         """Estimate of what TabICL's own pass over a whole table adds."""
+        width = -(-width // self._group)
         embedded = 4 * self._size * (width + self._rows.num_cls)
         kept = self._kept_per_column * width if self.keep else 0
         return int(_ALIVE_NATIVE * n_rows * embedded + kept)
@@ -133,12 +136,13 @@ class LeafEncoder:
         fill: bool = False,
     ) -> torch.Tensor:
         """Column embedding of one leaf behind the class tokens, a block of columns at a time."""
-        n_rows, width = x_TW.shape
+        n_rows = len(x_TW)
         tokens = self._rows.cls_tokens
         n_cls, size = tokens.shape
+        features_WTg = self._features(x_TW)
+        width = len(features_WTg)  # of a model that reads columns in groups: as many tokens
         out = own_pages(n_rows, n_cls + width, size)
         out[:, :n_cls] = tokens
-        features_WTg = self._features(x_TW)
         step = max(1, self._block_bytes // (4 * size * max(n_rows, 1)))
         for start in range(0, width, step):
             block = features_WTg[start : start + step]
@@ -196,6 +200,12 @@ class LeafEncoder:
             total = part if total is None else total + part
         assert total is not None
         return total / len(caches) if len(caches) > 1 else total
+
+
+def columns_in_token(model: TabICL) -> int:
+    """How many columns one token stands for; neighbours that only lend their values do not count."""
+    columns = model.col_embedder
+    return int(columns.feature_group_size) if columns.feature_group == "valid" else 1
 
 
 def label_digits(model: TabICL, y_1S: torch.Tensor) -> list[torch.Tensor]:

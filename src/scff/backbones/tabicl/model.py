@@ -22,6 +22,7 @@ from tabicl._sklearn.preprocessing import EnsembleGenerator, TransformToNumerica
 from scff.backbones.arithmetic import Arithmetic
 from scff.backbones.base import BackboneSpec, IntArray, Views
 from scff.backbones.shared.varying import several_values, varying
+from scff.backbones.tabicl.encoder import columns_in_token
 from scff.backbones.tabicl.target import Classes, Numbers, Target
 from scff.backbones.tabicl.view import Deal, Source, TabICLView
 from scff.tables.table import Table
@@ -42,7 +43,8 @@ class TabICLBackbone:
         self.path = path
         self.model = model.eval().to(device)
         self.device = device
-        self.arithmetic = Arithmetic.of([model.col_embedder, model.row_interactor], [model.icl_predictor])
+        encoder = [model.col_embedder, model.row_interactor]
+        self.arithmetic = Arithmetic.of(encoder, [model.icl_predictor], columns_in_token(model))
 
     def views(
         self, support: Table, y: npt.NDArray[Any], *, n_estimators: int, cache: bool, random_state: int
