@@ -14,7 +14,6 @@ from tabicl import TabICLClassifier
 from conftest import as_read, checkpoint_path, make_wide, paper
 from scff.backbones.registry import load_backbone
 from scff.backbones.tabicl.components import LeafComponents, n_components
-from scff.pretrain.table_batch import TableBatch, with_components
 from scff.tables.table import Table
 
 
@@ -48,18 +47,6 @@ def test_narrow_leaves_and_few_rows_have_fewer() -> None:
     assert [n_components(8, width, 100) for width in (1, 2, 3, 23, 24, 500)] == [0, 0, 1, 7, 8, 8]
     assert [n_components(8, 100, n_rows) for n_rows in (1, 2, 9, 90)] == [0, 1, 8, 8]
     assert n_components(0, 100, 100) == 0
-
-
-def test_training_shows_what_inference_will() -> None:
-    X, _, Q = make_wide(n_columns=40)
-    view = _view("nano", X)
-    message, cache = view.encode_support([view.columns])
-    shown = np.vstack([step(Table(rows)) for step in cache.state for rows in (X, Q)])
-    raw = torch.from_numpy(shown[:, :40]).float()[None]
-    batch = with_components(TableBatch(raw, torch.zeros(1, len(shown), dtype=torch.int64), len(X)), _asked_for("nano"))
-    assert batch.x_BTD.shape[2] == shown.shape[1] == 48
-    assert message.shape[1] == len(X)
-    torch.testing.assert_close(batch.x_BTD[0], torch.from_numpy(shown).float(), atol=2e-4, rtol=1e-4)
 
 
 def _view(backbone, X):

@@ -56,4 +56,4 @@ class ModelFileError(SCFFError, ValueError):
 
 
 class PretrainError(SCFFError, ValueError):
-    """A pretraining run cannot begin, go on or deliver as asked: its recipe, pool, folder or first weights."""
+    """A pretraining run cannot begin, go on or deliver as asked: its recipe, its folder or its checkpoints."""

@@ -44,7 +44,7 @@ def _mount(name: str, summary: str, module: str) -> None:
 
 
 _mount("bench", "Re-run the paper's evaluation, or the same comparison on your own tables.", "scff.bench.cli")
-_mount("pretrain", "Train the embedded backbone from synthetic tables.", "scff.pretrain.cli")
+_mount("pretrain", "Train a small backbone on synthetic tables, by a recipe.", "scff.pretrain.cli")
 _mount("backbones", "List backbones; fetch, verify or locate their weights.", "scff.cli.backbones")
 
 

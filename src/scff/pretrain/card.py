@@ -14,7 +14,7 @@ from scff.backbones.weights.checkpoints import sha256
 def versions() -> dict[str, str]:
     """Return the versions a result depends on."""
     found = {"python": platform.python_version()}
-    for package in ("scff", "torch", "tabicl", "numpy", "scikit-learn", "xgboost"):
+    for package in ("scff", "torch", "tabicl", "numpy", "scikit-learn", "scipy"):
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from scff.errors import PretrainError
+
+__all__ = ["LessonConfig", "Mix", "ModelConfig", "RecipeConfig", "Stage"]
 
 
 @dataclass(frozen=True)
 class ModelConfig:
     """Layout of the backbone, in the words of ``tabicl``'s network.
 
-    Target-aware columns as in TabICL v2. Without grouping a column is embedded alone; with it beside three others of
-    its leaf, and the row stage sees more of a contrast between them.
+    Target-aware columns as in TabICL v2. ``col_feature_group="valid"`` makes one token of ``col_feature_group_size``
+    columns that stand side by side: a leaf then costs as many times less.
     """
 
     max_classes: int = 10
@@ -24,7 +27,8 @@ class ModelConfig:
     col_num_blocks: int = 1
     col_nhead: int = 4
     col_num_inds: int = 16
-    col_feature_group: bool = False
+    col_feature_group: bool | str = False
+    col_feature_group_size: int = 3
     col_target_aware: bool = True
     row_num_blocks: int = 2
     row_nhead: int = 4
@@ -37,21 +41,55 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class Mix:
-    """Shares of the sources of tables; they need not sum to one.
+    """Shares of the families of tables; they need not sum to one.
 
-    Parameters
-    ----------
-    easy, latent, contrast, factor : float
-        The families of :mod:`scff.pretrain.synthetic` and :mod:`scff.pretrain.measurements`.
-    pool : float
-        Tables of ``tabicl.prior``, see :mod:`scff.pretrain.pool`.
+    See :mod:`scff.pretrain.synthetic` (easy, latent), :mod:`scff.pretrain.measurements` (contrast, factor) and
+    :mod:`scff.pretrain.causal`.
     """
 
     easy: float = 0.0
     latent: float = 0.0
-    pool: float = 0.0
     contrast: float = 0.0
     factor: float = 0.0
+    causal: float = 0.0
+
+
+@dataclass(frozen=True)
+class LessonConfig:
+    """Leaves of wide tables with a teacher's answers, see :mod:`scff.pretrain.lessons`.
+
+    Parameters
+    ----------
+    teacher : str
+        The backbone that answers.
+    taught_width : int
+        Most columns that the teacher reads.
+    rows : tuple of int
+        Labelled rows, drawn evenly; repeat a value to weigh it.
+    queries : int
+        New rows.
+    widths : tuple of int
+        Most columns of a leaf, drawn evenly.
+    min_columns, max_columns : int
+        Columns of a wide table, drawn log-uniformly.
+    narrow : float
+        Share of tables that are narrow, and read as they are.
+    window : int
+        Tables in use at a time.
+    per_step : float
+        New tables a step.
+    """
+
+    teacher: str = "tabpfn-v1"
+    taught_width: int = 100
+    rows: tuple[int, ...] = (32, 128)
+    queries: int = 96
+    widths: tuple[int, ...] = (100, 128)
+    min_columns: int = 500
+    max_columns: int = 5000
+    narrow: float = 0.25
+    window: int = 200
+    per_step: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -67,26 +105,27 @@ class Stage:
     lr, lr_end : float
         The learning rate moves from the first to the second along half a cosine.
     mix : Mix
-        Where tables come from.
+        Where narrow tables come from.
     min_columns, max_columns : int
-        Widths, drawn log-uniformly so that narrow tables stay in every stage.
+        Their widths, drawn log-uniformly so that the narrowest stay in every stage.
     rows : tuple of int
-        Row counts, drawn evenly; repeat a value to weigh it.
+        Their row counts, drawn evenly; repeat a value to weigh it.
     micro_batches : int
         Gradients of this many batches are accumulated in each process: each has its own shape and source, so
         one step sees narrow and wide tables together.
     max_cells : int
-        Bound on ``B T (D + 4)`` of one batch: wide or long tables come in small batches, the largest shortened.
+        Bound on the cells of one batch, a row counting some more for what it costs in the context: wide or long tables
+        come in small batches, the largest shortened.
     max_tables : int
         Bound on the tables of one batch.
     warmup : int
         Steps over which the learning rate rises from zero at the start of the stage.
-    context_only : bool
-        Leave the feature encoder as it is and train the context alone: a step costs little more than half, for when
-        the row representations hold more than the context reads from them.
-    tutor : float
-        Weight of the divergence from logistic regression on tables where that is better, see
-        :mod:`scff.pretrain.tutor`. Zero does without.
+    lessons : int
+        Lessons in each step of each process.
+    lesson_share : float
+        Their share of the loss.
+    teacher : float
+        Weight of the divergence from the teacher on lessons where that is better, see :mod:`scff.pretrain.teacher`.
     """
 
     name: str
@@ -101,71 +140,14 @@ class Stage:
     max_cells: int = 32_000
     max_tables: int = 32
     warmup: int = 0
-    context_only: bool = False
-    tutor: float = 0.0
-
-
-#: Long tables too: a context tutored on at most 512 rows gains little from 2,048.
-_TUTORED_ROWS = (192, 256, 384, 512, 512, 1024, 2048)
-
-
-def _curriculum() -> tuple[Stage, ...]:
-    """Easy first, then causal tables, then those that look like real ones; wide, then long, then with a tutor."""
-    return (
-        Stage("easy", 450, 3e-3, 3e-3, Mix(easy=1.0), 1, 6, (96,), 1, warmup=100),
-        Stage("narrow", 800, 3e-3, 2e-3, Mix(easy=0.35, pool=0.65), 2, 12, (128,), 1),
-        Stage("medium", 800, 2e-3, 1.5e-3, Mix(0.2, 0.3, 0.3, contrast=0.1, factor=0.1), 2, 32, (128, 192, 256), 2),
-        Stage("wide", 1200, 1.5e-3, 1e-3, Mix(0.1, 0.35, 0.25, contrast=0.15, factor=0.15), 3, 128, (128, 192, 256)),
-        Stage(
-            "long",
-            600,
-            1e-3,
-            5e-5,
-            Mix(easy=0.1, latent=0.35, pool=0.2, contrast=0.1, factor=0.25),
-            3,
-            128,
-            (128, 256, 256, 512, 1024),
-            4,
-        ),
-        Stage(
-            "tutored context",
-            300,
-            1.2e-3,
-            8e-4,
-            Mix(easy=0.05, latent=0.25, contrast=0.25, factor=0.45),
-            6,
-            64,
-            _TUTORED_ROWS,
-            4,
-            36_000,
-            12,
-            warmup=10,
-            context_only=True,
-            tutor=6.0,
-        ),
-        Stage(
-            "tutored",
-            150,
-            8e-4,
-            1e-5,
-            Mix(easy=0.05, latent=0.3, contrast=0.2, factor=0.45),
-            6,
-            112,
-            _TUTORED_ROWS,
-            4,
-            36_000,
-            12,
-            tutor=6.0,
-        ),
-    )
+    lessons: int = 0
+    lesson_share: float = 0.5
+    teacher: float = 0.0
 
 
 @dataclass(frozen=True)
 class RecipeConfig:
-    """Everything that decides the result of a run, given the pool and the number of processes.
-
-    The defaults train a small network from random weights in one run. The embedded ``nano`` is another, larger network,
-    made by a chain of runs (see :mod:`scff.pretrain`).
+    """Everything that decides the result of a run, given the number of processes.
 
     Parameters
     ----------
@@ -173,6 +155,8 @@ class RecipeConfig:
         Network.
     stages : tuple of Stage
         Curriculum.
+    lessons : LessonConfig
+        Taught tables of the stages that have lessons.
     seed : int
         Seed of the initial weights and of every table.
     ema : float
@@ -186,33 +170,27 @@ class RecipeConfig:
         trained as they will be used.
     validate_every : int
         Steps between validations.
-    context_blocks : tuple of int
-        For runs that begin from a checkpoint: which of its context blocks stands where, see
-        :func:`scff.pretrain.growth.restack`. Empty leaves them as they are.
-    components : int
-        Most principal components that stand behind the columns of a table, as they will at inference, see
-        :mod:`scff.backbones.tabicl.components`; the checkpoint states it.
-    tied : bool
-        A context block that stands in several places stays one: its copies learn the same, and a checkpoint stores it
-        once. The context runs deeper for the same size.
     """
 
-    model: ModelConfig = field(default_factory=ModelConfig)
-    stages: tuple[Stage, ...] = field(default_factory=_curriculum)
+    model: ModelConfig
+    stages: tuple[Stage, ...]
+    lessons: LessonConfig = field(default_factory=LessonConfig)
     seed: int = 0
     ema: float = 0.998
     clip: float = 1.0
     weight_decay: float = 0.01
     temperature: float = 0.9
     validate_every: int = 100
-    context_blocks: tuple[int, ...] = ()
-    tied: bool = False
-    components: int = 0
 
     @property
     def total_steps(self) -> int:
         """Steps of all stages."""
         return sum(stage.steps for stage in self.stages)
+
+    @property
+    def has_lessons(self) -> bool:
+        """Whether any stage has."""
+        return any(stage.lessons for stage in self.stages)
 
     def stage_at(self, step: int) -> tuple[Stage, int]:
         """Find the stage of a step.
@@ -231,9 +209,9 @@ class RecipeConfig:
 
         Examples
         --------
-        >>> recipe = RecipeConfig()
-        >>> recipe.stage_at(0)[0].name, recipe.stage_at(450)[0].name
-        ('easy', 'narrow')
+        >>> recipe = RecipeConfig.named("nano")
+        >>> recipe.stage_at(0)[0].name, recipe.stage_at(recipe.total_steps - 1)[0].name
+        ('easy', 'decay')
         """
         if step < 0:
             raise PretrainError(f"A step is not negative, {step} is.")
@@ -250,7 +228,7 @@ class RecipeConfig:
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> RecipeConfig:
-        """Build from plain containers; absent keys keep their defaults, unknown keys are an error.
+        """Build from plain containers; absent keys keep their defaults, unknown ones are an error.
 
         Parameters
         ----------
@@ -269,17 +247,31 @@ class RecipeConfig:
         """
         try:
             plain = dict(plain)
-            if "model" in plain:
-                plain["model"] = ModelConfig(**plain["model"])
-            plain["context_blocks"] = tuple(plain.get("context_blocks", ()))
-            if "stages" in plain:
-                plain["stages"] = tuple(
-                    Stage(**{**stage, "mix": Mix(**stage["mix"]), "rows": tuple(stage.get("rows", (128, 256)))})
-                    for stage in plain["stages"]
-                )
+            plain["model"] = ModelConfig(**plain["model"])
+            plain["stages"] = tuple(Stage(**_tuples({**one, "mix": Mix(**one["mix"])})) for one in plain["stages"])
+            plain["lessons"] = LessonConfig(**_tuples(plain.get("lessons", {})))
             return cls(**plain)
         except (TypeError, KeyError, ValueError) as error:
             raise PretrainError(f"This is no recipe: {error}.") from error
+
+    @classmethod
+    def named(cls, name: str) -> RecipeConfig:
+        """A recipe of the package, or one of the user's.
+
+        Parameters
+        ----------
+        name : str
+            Such as ``"nano"``, or the path of a file.
+
+        Raises
+        ------
+        PretrainError
+            If there is neither.
+        """
+        packaged = resources.files("scff.pretrain") / "recipes" / f"{name}.json"
+        if "/" not in name and packaged.is_file():
+            return cls.from_dict(json.loads(packaged.read_text(encoding="utf-8")))
+        return cls.read(Path(name))
 
     @classmethod
     def read(cls, path: Path) -> RecipeConfig:
@@ -295,3 +287,8 @@ class RecipeConfig:
         except (OSError, ValueError) as error:
             raise PretrainError(f"{path} cannot be read as a recipe in JSON ({error}).") from error
         return cls.from_dict(plain)
+
+
+def _tuples(plain: dict[str, Any]) -> dict[str, Any]:
+    """JSON knows lists only."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}

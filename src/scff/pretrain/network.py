@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -70,9 +69,7 @@ def load(path: Path) -> tuple[ModelConfig, dict[str, Tensor]]:
         raise PretrainError(f"{path} is no checkpoint of a network that is trained here ({error}).") from error
 
 
-def save(
-    path: Path, config: ModelConfig, state_dict: dict[str, Tensor], *, half: bool = False, components: int = 0
-) -> None:
+def save(path: Path, config: ModelConfig, state_dict: dict[str, Tensor], *, half: bool = False) -> None:
     """Write a checkpoint in TabICL's format, atomically.
 
     Parameters
@@ -86,23 +83,10 @@ def save(
     half : bool
         Store matrices in half precision: half the size, and networks read them as float32 again. Vectors (norms,
         biases, the frequencies of positions) stay as they are.
-    components : int
-        Most principal components behind the columns of a leaf, which the checkpoint then states.
     """
     if half:
         state_dict = {name: value.half() if value.ndim > 1 else value for name, value in state_dict.items()}
-    # What stands in several places is stored once: torch keeps one storage for one tensor.
-    stored: dict[bytes, Tensor] = {}
-    state_dict = {name: stored.setdefault(_fingerprint(value), value) for name, value in state_dict.items()}
-    view = {"view": {"components": components}} if components else {}
-    write(path, {"config": dataclasses.asdict(config), "state_dict": state_dict, **view})
-
-
-def _fingerprint(value: Tensor) -> bytes:
-    """Type, shape and content of a tensor in a few bytes."""
-    value = value.detach().cpu().contiguous()
-    header = f"{value.dtype} {tuple(value.shape)} ".encode()
-    return hashlib.sha256(header + value.view(-1).view(torch.uint8).numpy().tobytes()).digest()
+    write(path, {"config": dataclasses.asdict(config), "state_dict": state_dict})
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
@@ -122,20 +106,6 @@ def write(path: Path, content: dict[str, Any]) -> None:
             torch.save(content, file)
 
     write_atomically(path, fill)
-
-
-def train_encoder(model: nn.Module, trained: bool) -> None:
-    """Let gradients into the feature encoder (columns and rows), or keep them out.
-
-    Parameters
-    ----------
-    model : Module
-        A TabICL network.
-    trained : bool
-        False leaves the encoder as it is: optimisers pass over parameters without a gradient.
-    """
-    for part in ("col_embedder", "row_interactor"):
-        model.get_submodule(part).requires_grad_(trained)
 
 
 def query_logits(model: nn.Module, batch: TableBatch) -> Tensor:

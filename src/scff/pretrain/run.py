@@ -1,19 +1,17 @@
 """A training run in a folder: processes, lock, saved state, progress, result.
 
-The folder holds ``state.pt`` (everything a resumed run needs), ``best.ckpt`` (best validation so far) and,
-at the end, ``nano.ckpt`` with its card ``nano.json``.
+The folder holds ``state.pt`` (everything a resumed run needs), ``best.ckpt`` (best validation so far), the lessons that
+are in use and, at the end, ``nano.ckpt`` (matrices in half precision) with its card ``nano.json``.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import dataclasses
 import fcntl
 import json
 import logging
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -26,19 +24,20 @@ import torch.distributed as dist
 from torch.multiprocessing.spawn import spawn
 from tqdm.auto import tqdm
 
-from scff.backbones.weights.checkpoints import sha256
 from scff.errors import PretrainError
 from scff.pretrain import network
 from scff.pretrain.card import write_card
 from scff.pretrain.config import RecipeConfig
-from scff.pretrain.growth import grow, restack
-from scff.pretrain.pool import Pool
+from scff.pretrain.lessons import Lessons
 from scff.pretrain.trainer import StepReport, Trainer
 
 logger = logging.getLogger(__name__)
 
 #: A kill loses at most this much work, plus the step under way.
 SAVE_SECONDS = 40.0
+
+#: Steps between looks for lessons that are no longer read.
+_TIDY = 50
 
 #: Options of glibc's ``mallopt``.
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4
@@ -57,10 +56,6 @@ class Job:
         The run's folder.
     recipe : RecipeConfig or None
         The recipe; None continues the run in the folder.
-    pool : Path or None
-        Folder of the pool.
-    init : Path or None
-        A checkpoint to begin from.
     steps : int or None
         Stop when the run reaches this step.
     minutes : float or None
@@ -71,8 +66,6 @@ class Job:
 
     folder: Path
     recipe: RecipeConfig | None = None
-    pool: Path | None = None
-    init: Path | None = None
     steps: int | None = None
     minutes: float | None = None
     save_seconds: float = SAVE_SECONDS
@@ -96,7 +89,7 @@ def run(job: Job, processes: int = 2) -> bool:
     Raises
     ------
     PretrainError
-        If the folder, the recipe, the pool or the first weights do not allow it.
+        If the folder or the recipe do not allow it.
     """
     if processes < 1:
         raise PretrainError(f"A run has at least one process, not {processes}.")
@@ -152,8 +145,6 @@ def _work(rank: int, world: int, address: str, job: Job) -> None:
         dist.init_process_group("gloo", init_method=address, rank=rank, world_size=world)
     try:
         trainer = _prepare(rank, world, job)
-        if rank == 0 and job.init is not None and trainer.step == 0:
-            _note_origin(job.folder, job.init)
         _train(trainer, job, parent=os.getppid())
     finally:
         if world > 1:
@@ -175,27 +166,18 @@ def _prepare(rank: int, world: int, job: Job) -> Trainer:
         stored = torch.load(job.folder / "state.pt", weights_only=True)
     recipe = RecipeConfig.from_dict(stored["recipe"]) if stored else job.recipe
     assert recipe is not None
-    reads_pool = any(stage.mix.pool > 0 for stage in recipe.stages)
-    if reads_pool and job.pool is None:
-        raise PretrainError("The recipe reads from a pool; name its folder.")
-    pool = Pool(job.pool) if reads_pool and job.pool is not None else None
-    trainer = Trainer(recipe, pool, rank, world)
+    trainer = Trainer(recipe, _lessons(job.folder, recipe, rank), rank, world)
     if stored:
         trainer.restore(stored)
-    elif job.init is not None:
-        layout, weights = network.load(job.init)
-        if recipe.context_blocks:
-            layout = dataclasses.replace(layout, icl_num_blocks=len(recipe.context_blocks))
-            weights = restack(weights, recipe.context_blocks)
-        trainer.start_from(grow(layout, weights, recipe.model, recipe.seed))
     return trainer
 
 
-def _note_origin(folder: Path, init: Path) -> None:
-    """Remember where the first weights came from, with their card when they have one."""
-    card = init.with_suffix(".json")
-    origin = json.loads(card.read_text()) if card.exists() else {"checkpoint": init.name}
-    (folder / "origin.json").write_text(json.dumps({**origin, "sha256": sha256(init)}, indent=2) + "\n")
+def _lessons(folder: Path, recipe: RecipeConfig, rank: int = 0) -> Lessons | None:
+    if not recipe.has_lessons:
+        return None
+    lessons = Lessons(recipe.lessons, folder / "lessons", recipe.seed, rank)
+    lessons.describe()  # a teacher whose weights are not here says so at once
+    return lessons
 
 
 def _train(trainer: Trainer, job: Job, parent: int) -> None:
@@ -221,6 +203,8 @@ def _train(trainer: Trainer, job: Job, parent: int) -> None:
             if time.monotonic() - saved >= job.save_seconds:
                 trainer.save(job.folder / "state.pt")
                 saved = time.monotonic()
+        if trainer.lessons is not None and trainer.step % _TIDY == 0:
+            trainer.lessons.tidy(trainer.step)
         if report.stop:
             break
     bar.close()
@@ -241,8 +225,7 @@ def _smooth(shown: StepReport | None, report: StepReport) -> StepReport:
 def _validate(trainer: Trainer, folder: Path) -> None:
     """Validate, and keep the weights when they are the best so far."""
     if trainer.validate():
-        recipe = trainer.recipe
-        network.save(folder / "best.ckpt", recipe.model, trainer.ema, components=recipe.components)
+        network.save(folder / "best.ckpt", trainer.recipe.model, trainer.ema)
     logger.info("validation %s", json.dumps(trainer.history[-1]))
 
 
@@ -268,16 +251,14 @@ def deliver(folder: Path) -> Path:
         raise PretrainError(f"There is no run in {folder}.")
     stored = torch.load(folder / "state.pt", weights_only=True)
     recipe = RecipeConfig.from_dict(stored["recipe"])
-    result, best, origin = folder / RESULT, folder / "best.ckpt", folder / "origin.json"
-    if best.exists():
-        shutil.copyfile(best, result)
-    else:
-        network.save(result, recipe.model, stored["ema"], components=recipe.components)
+    result, best = folder / RESULT, folder / "best.ckpt"
+    weights = network.load(best)[1] if best.exists() else stored["ema"]
+    network.save(result, recipe.model, weights, half=True)
+    lessons = _lessons(folder, recipe)
     facts = {
-        "origin": json.loads(origin.read_text()) if origin.exists() else "random weights",
         "recipe": stored["recipe"],
         "processes": stored["world"],
-        "pool": stored["pool"],
+        "teacher": None if lessons is None else lessons.describe(),
         "steps": stored["step"],
         "steps_planned": recipe.total_steps,
         "tables_seen": stored["tables"],

@@ -16,7 +16,7 @@ from torch import Tensor
 from scff.pretrain.draws import Draw, class_counts, class_logits, rows_of, silent_columns
 from scff.pretrain.table_batch import MAX_CLASSES
 
-__all__ = ["easy_tasks", "latent_tasks"]
+__all__ = ["easy_tasks", "latent_tasks", "latents", "loadings", "marginals"]
 
 
 def easy_tasks(draw: Draw, n_tables: int, n_rows: int, n_columns: int) -> tuple[Tensor, Tensor]:
@@ -52,7 +52,7 @@ def easy_tasks(draw: Draw, n_tables: int, n_rows: int, n_columns: int) -> tuple[
     return torch.where(blob[..., None], blob_x, x), torch.where(blob, blob_y, y)
 
 
-def _latents(draw: Draw, b: int, t: int, rank: int) -> tuple[Tensor, Tensor]:
+def latents(draw: Draw, b: int, t: int, rank: int) -> tuple[Tensor, Tensor]:
     """Draw labels and latents, the label first (clusters) or the latents first (a random network)."""
     n_classes = class_counts(draw, b, MAX_CLASSES)
     logits = class_logits(draw, n_classes)
@@ -91,7 +91,7 @@ def _latents(draw: Draw, b: int, t: int, rank: int) -> tuple[Tensor, Tensor]:
     return torch.where(clusters[..., None], z_clusters, z_free), torch.where(clusters, y_first, y_free)
 
 
-def _loadings(draw: Draw, b: int, rank: int, d: int) -> Tensor:
+def loadings(draw: Draw, b: int, rank: int, d: int) -> Tensor:
     """Weights from latents to columns: dense, sparse, or smooth along the columns as in a spectrum."""
     w = draw.normal(b, rank, d)
     kept = torch.rand(b, rank, d, generator=draw.generator) < draw.log_uniform(1.5 / rank, 1.0, b, 1, 1)
@@ -107,7 +107,7 @@ def _loadings(draw: Draw, b: int, rank: int, d: int) -> Tensor:
     return w * kept
 
 
-def _marginals(draw: Draw, x: Tensor) -> Tensor:
+def marginals(draw: Draw, x: Tensor) -> Tensor:
     """Give every column one of the shapes real columns have; each table prefers a few of them."""
     b, _, d = x.shape
     x = x / (x.std(1, keepdim=True) + 1e-6)
@@ -141,14 +141,14 @@ def latent_tasks(draw: Draw, n_tables: int, n_rows: int, n_columns: int) -> tupl
     """Draw wide tables with few degrees of freedom. A `Family`."""
     b, t, d = n_tables, n_rows, n_columns
     rank = draw.integer(3, 24)
-    z, y = _latents(draw, b, t, rank)
+    z, y = latents(draw, b, t, rank)
     h = z
     if bool(draw.flag(0.5, 1)):
         # A hidden layer bends the sheet the rows lie on; rectified units switch columns on and off.
         width = draw.integer(8, 48)
         h = z @ draw.normal(b, rank, width) / math.sqrt(rank) + draw.normal(b, 1, width)
         h = torch.where(draw.flag(0.5, b, 1, 1), torch.relu(h), torch.tanh(1.5 * h))
-    x = h @ _loadings(draw, b, h.shape[-1], d)
+    x = h @ loadings(draw, b, h.shape[-1], d)
     x = x / (x.std((1, 2), keepdim=True) + 1e-6)
     # Noise of a table's own level, uneven over its columns.
     x = x + draw.normal(b, t, d) * draw.log_uniform(0.01, 1.0, b, 1, 1) * draw.log_uniform(0.3, 2.0, b, 1, d)
@@ -156,7 +156,7 @@ def latent_tasks(draw: Draw, n_tables: int, n_rows: int, n_columns: int) -> tupl
     share = draw.uniform(0.0, 1.0, b, 1) ** 2 * draw.flag(0.5, b, 1)
     silent = silent_columns(draw, share, d)
     shuffled = x[:, torch.randperm(t, generator=draw.generator)]
-    x = _marginals(draw, torch.where(silent[:, None], shuffled, x))
+    x = marginals(draw, torch.where(silent[:, None], shuffled, x))
     # Wrong labels, drawn from the labels themselves so that class weights stay.
     wrong = torch.rand(b, t, generator=draw.generator) < draw.uniform(0.0, 0.2, b, 1) * draw.flag(0.2, b, 1)
     return x, torch.where(wrong, y[:, torch.randperm(t, generator=draw.generator)], y)

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
-
-from scff.backbones.tabicl.components import LeafComponents, n_components
 
 #: The backbone's own limit; more classes than this are never drawn.
 MAX_CLASSES = 10
@@ -33,11 +30,14 @@ class TableBatch:
         :data:`UNSEEN` marks query rows of classes the support does not hold.
     n_support : int
         The first ``n_support`` rows are the support.
+    taught_BQK : Tensor or None
+        What a teacher says of the query rows: probabilities of the classes.
     """
 
     x_BTD: Tensor
     y_BT: Tensor
     n_support: int
+    taught_BQK: Tensor | None = None
 
     @property
     def n_tables(self) -> int:
@@ -96,31 +96,6 @@ def native_view(x_BTD: Tensor, n_support: int, threshold: float = 4.0) -> Tensor
     x = torch.maximum(m - threshold * sd - soft, x)
     soft = torch.log1p(x.abs())
     return torch.minimum(m + threshold * sd + soft, x)
-
-
-def with_components(batch: TableBatch, components: int) -> TableBatch:
-    """Set principal components of the support behind the columns of every table, as inference does.
-
-    Parameters
-    ----------
-    batch : TableBatch
-        Tables as the backbone reads them.
-    components : int
-        Most components; fewer on narrow tables, see :func:`scff.backbones.tabicl.components.n_components`.
-
-    Returns
-    -------
-    TableBatch
-        The same rows with more columns.
-    """
-    n_support = batch.n_support
-    n = n_components(components, batch.x_BTD.shape[2], n_support)
-    if n == 0:
-        return batch
-    tables = batch.x_BTD.double().numpy()
-    behind = np.stack([LeafComponents.fit(x_TD[:n_support], n)(x_TD) for x_TD in tables])
-    behind_BTk = native_view(torch.from_numpy(behind).float(), n_support)
-    return TableBatch(torch.cat([batch.x_BTD, behind_BTk], dim=2), batch.y_BT, n_support)
 
 
 def relabel(y_BT: Tensor, n_support: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

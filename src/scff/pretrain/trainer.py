@@ -15,13 +15,14 @@ from torch import Tensor, nn
 from torch.nn.utils.clip_grad import clip_grad_norm_
 
 from scff.errors import PretrainError
-from scff.pretrain import network, tutor
+from scff.pretrain import network
 from scff.pretrain.batches import draw_batch
 from scff.pretrain.config import RecipeConfig, Stage
-from scff.pretrain.growth import CONTEXT
+from scff.pretrain.draws import draw_for
+from scff.pretrain.lessons import Lessons
 from scff.pretrain.muon import Muon, split_parameters
-from scff.pretrain.pool import Pool
-from scff.pretrain.table_batch import TableBatch, with_components
+from scff.pretrain.table_batch import TableBatch
+from scff.pretrain.teacher import lag
 from scff.pretrain.validation import Validation, validate
 
 logger = logging.getLogger(__name__)
@@ -73,17 +74,6 @@ def learning_rate(stage: Stage, step: int) -> float:
     return lr * min(1.0, (step + 1) / stage.warmup) if stage.warmup else lr
 
 
-def _copies(model: nn.Module, order: tuple[int, ...]) -> list[list[nn.Parameter]]:
-    """Parameters of context blocks that stand in several places, those of one block's part together."""
-    parameters = dict(model.named_parameters())
-    groups: dict[tuple[int, str], list[nn.Parameter]] = {}
-    for place, block in enumerate(order):
-        prefix = f"{CONTEXT}{place}."
-        for name in (name for name in parameters if name.startswith(prefix)):
-            groups.setdefault((block, name.removeprefix(prefix)), []).append(parameters[name])
-    return [group for group in groups.values() if len(group) > 1]
-
-
 class Trainer:
     """Weights, optimisers and averages of a run; every process holds the same.
 
@@ -91,17 +81,16 @@ class Trainer:
     ----------
     recipe : RecipeConfig
         The recipe.
-    pool : Pool or None
-        Causal tables, when the recipe reads them.
+    lessons : Lessons or None
+        Taught tables, when the recipe has them.
     rank, world : int
         This process, and their number.
     """
 
-    def __init__(self, recipe: RecipeConfig, pool: Pool | None, rank: int = 0, world: int = 1) -> None:
-        self.recipe, self.pool, self.rank, self.world = recipe, pool, rank, world
+    def __init__(self, recipe: RecipeConfig, lessons: Lessons | None = None, rank: int = 0, world: int = 1) -> None:
+        self.recipe, self.lessons, self.rank, self.world = recipe, lessons, rank, world
         self.model = network.build(recipe.model, recipe.seed)
         self.parameters: list[nn.Parameter] = list(self.model.parameters())
-        self.copies = _copies(self.model, recipe.context_blocks) if recipe.tied else []
         matrices, rest = split_parameters(self.model)
         self.optimisers: tuple[torch.optim.Optimizer, ...] = (
             Muon(matrices, weight_decay=recipe.weight_decay),
@@ -116,17 +105,6 @@ class Trainer:
 
     def _weights(self) -> dict[str, Tensor]:
         return {name: value.detach().clone() for name, value in self.model.state_dict().items()}
-
-    def start_from(self, weights: dict[str, Tensor]) -> None:
-        """Begin with given weights instead of random ones.
-
-        Parameters
-        ----------
-        weights : dict
-            A state dict of the same layout.
-        """
-        self.model.load_state_dict(weights)
-        self.ema = self._weights()
 
     def train_step(self, want_stop: bool = False) -> StepReport:
         """Take one optimiser step.
@@ -144,17 +122,18 @@ class Trainer:
         began = time.process_time()
         stage, stage_step = self.recipe.stage_at(self.step)
         lr = learning_rate(stage, stage_step)
-        network.train_encoder(self.model, not stage.context_only)
-        batches = [
-            with_components(
-                draw_batch(stage, self.pool, (self.recipe.seed, self.step, i), self.rank, self.world),
-                self.recipe.components,
-            )
-            for i in range(stage.micro_batches)
-        ]
+        seed = self.recipe.seed
+        batches = [draw_batch(stage, (seed, self.step, i), self.rank) for i in range(stage.micro_batches)]
         # A batch of 32 narrow tables tells more than one of 2 wide ones, but not 16 times more.
         weights = [math.sqrt(batch.n_tables) for batch in batches]
-        losses = [self._accumulate(batch, w / sum(weights), stage) for batch, w in zip(batches, weights, strict=True)]
+        share = 1.0 - stage.lesson_share if stage.lessons else 1.0
+        weights = [share * weight / sum(weights) for weight in weights]
+        if self.lessons is not None and stage.lessons:
+            for i in range(stage.lessons):
+                draw = draw_for(seed, self.step, stage.micro_batches + i, self.rank)
+                batches.append(self.lessons.sample(self.step, draw))
+                weights.append(stage.lesson_share / stage.lessons)
+        losses = [self._accumulate(batch, weight, stage) for batch, weight in zip(batches, weights, strict=True)]
         loss = sum(losses) / len(losses)
         prior = sum(network.baseline(batch) for batch in batches) / len(batches)
 
@@ -179,18 +158,13 @@ class Trainer:
     def _accumulate(self, batch: TableBatch, weight: float, stage: Stage) -> float:
         logits = network.query_logits(self.model, batch) / self.recipe.temperature
         loss = aim = network.cross_entropy(logits, batch)
-        if stage.tutor:
-            aim = aim + stage.tutor * tutor.lag(logits, batch, tutor.teach(batch))
+        if stage.teacher and batch.taught_BQK is not None:
+            aim = aim + stage.teacher * lag(logits, batch)
         (weight * aim).backward()  # type: ignore[no-untyped-call]
         return float(loss.detach())
 
     def _average(self, notes: list[float]) -> list[float]:
         """Average gradients over the processes, and sum some numbers on the way: one message a step."""
-        for group in self.copies:
-            # Copies that begin alike and follow the sum of their gradients stay alike, bit for bit.
-            gradient = torch.stack([p.grad for p in group if p.grad is not None]).sum(0)
-            for p in group:
-                p.grad = gradient
         trained = [p for p in self.parameters if p.requires_grad]
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in trained]
         flat = torch.cat([*(g.flatten() for g in gradients), torch.tensor(notes)])
@@ -218,7 +192,7 @@ class Trainer:
         bool
             True when they are the best so far.
         """
-        found = validate(self.model, self.ema, self.recipe.temperature, self.recipe.components)
+        found = validate(self.model, self.ema, self.recipe.temperature)
         self.history.append({"step": self.step, "tables": self.tables, **found.to_dict()})
         better = self.best is None or found.total < self.best.total
         if better:
@@ -236,7 +210,6 @@ class Trainer:
         content = {
             "recipe": self.recipe.to_dict(),
             "world": self.world,
-            "pool": None if self.pool is None else self.pool.describe(),
             "step": self.step,
             "tables": self.tables,
             "cpu_seconds": self.cpu_seconds,
@@ -260,9 +233,6 @@ class Trainer:
             raise PretrainError(
                 f"The run began with {stored['world']} processes; resume it with as many, not {self.world}."
             )
-        began_with = None if stored["pool"] is None else stored["pool"]["digest"]
-        if began_with != (None if self.pool is None else self.pool.digest):
-            raise PretrainError("The pool is not the one the run began with; name that one.")
         self.model.load_state_dict(stored["model"])
         for optimiser, state in zip(self.optimisers, stored["optimisers"], strict=True):
             optimiser.load_state_dict(state)

@@ -1,19 +1,23 @@
-"""What chooses a checkpoint: a fixed set of synthetic tables, and scikit-learn's four small ones."""
+"""What chooses a checkpoint: fixed narrow tables, leaves of fixed wide ones, and four tables of scikit-learn."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import cache
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from scff.pretrain.batches import draw_for
+from scff.pretrain.causal import causal_tasks
+from scff.pretrain.config import LessonConfig
+from scff.pretrain.draws import draw_for
+from scff.pretrain.lessons import draw_leaves
 from scff.pretrain.measurements import contrast_tasks, factor_tasks
 from scff.pretrain.network import baseline, cross_entropy, silence_absent
 from scff.pretrain.synthetic import easy_tasks, latent_tasks
-from scff.pretrain.table_batch import TableBatch, finish, native_view, with_components
+from scff.pretrain.table_batch import TableBatch, finish, native_view
 
 #: Far from every seed a run would use, so that no validation table is ever trained on.
 _VALIDATION_SEED = 7_777_777
@@ -28,7 +32,12 @@ _SHAPES = (
     (contrast_tasks, 12, 192, 12),
     (contrast_tasks, 6, 384, 30),
     (factor_tasks, 8, 384, 30),
+    (causal_tasks, 12, 256, 12),
 )
+
+#: Labelled rows of the wide set, and how many tables there are of each.
+_WIDE_ROWS = (24, 48, 96, 192, 384)
+_WIDE_TABLES = 6
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,9 @@ class Validation:
     Parameters
     ----------
     synthetic : float
-        Mean loss over the synthetic tables as a share of the class prior's.
+        Mean loss over the narrow synthetic tables as a share of the class prior's.
+    wide : float
+        The same over leaves of wide ones.
     real : float
         The same over scikit-learn's four tables.
     accuracy : float
@@ -46,13 +57,14 @@ class Validation:
     """
 
     synthetic: float
+    wide: float
     real: float
     accuracy: float
 
     @property
     def total(self) -> float:
         """What a run minimises when it keeps its best checkpoint."""
-        return self.synthetic + self.real
+        return self.synthetic + self.wide + self.real
 
     def to_dict(self) -> dict[str, float]:
         """Return plain numbers, for JSON."""
@@ -72,6 +84,25 @@ def synthetic_tables() -> Iterator[TableBatch]:
         batch = finish(*family(draw, n_tables, n_rows, n_columns), n_rows // 2, draw.generator)
         if batch is not None:
             yield batch
+
+
+@cache
+def wide_leaves() -> tuple[TableBatch, ...]:
+    """Draw the fixed set of leaves of wide tables.
+
+    Returns
+    -------
+    tuple of TableBatch
+        One leaf each.
+    """
+    found = []
+    for rows in _WIDE_ROWS:
+        config = LessonConfig(rows=(rows,), queries=128, widths=(64, 100, 128), max_columns=3000, narrow=0.0)
+        for i in range(_WIDE_TABLES):
+            for leaf in draw_leaves(config, draw_for(_VALIDATION_SEED, rows, i), None):
+                y_1T = leaf["y"].long()[None]
+                found.append(TableBatch(leaf["x"].float()[None], y_1T, rows))
+    return tuple(found)
 
 
 def real_tables(max_support: int = 256, max_query: int = 256) -> Iterator[TableBatch]:
@@ -103,8 +134,8 @@ def real_tables(max_support: int = 256, max_query: int = 256) -> Iterator[TableB
 
 
 @torch.no_grad()
-def validate(model: nn.Module, weights: dict[str, Tensor], temperature: float, components: int = 0) -> Validation:
-    """Measure weights on both sets.
+def validate(model: nn.Module, weights: dict[str, Tensor], temperature: float) -> Validation:
+    """Measure weights on all three sets.
 
     Parameters
     ----------
@@ -114,8 +145,6 @@ def validate(model: nn.Module, weights: dict[str, Tensor], temperature: float, c
         The weights to measure.
     temperature : float
         Divides the logits.
-    components : int
-        Most principal components behind the columns of a table.
 
     Returns
     -------
@@ -124,16 +153,17 @@ def validate(model: nn.Module, weights: dict[str, Tensor], temperature: float, c
     """
 
     def measure(batch: TableBatch) -> tuple[float, float]:
-        batch = with_components(batch, components)
         logits = torch.func.functional_call(model, weights, (batch.x_BTD, batch.y_support_BN.float()))
         logits = silence_absent(logits, batch) / temperature
         hit = (logits.argmax(-1) == batch.y_query_BQ).float().mean()
         return float(cross_entropy(logits, batch)) / baseline(batch), float(hit)
 
     synthetic = [measure(batch)[0] for batch in synthetic_tables()]
+    wide = [measure(batch)[0] for batch in wide_leaves()]
     real = [measure(batch) for batch in real_tables()]
     return Validation(
         synthetic=sum(synthetic) / len(synthetic),
+        wide=sum(wide) / len(wide),
         real=sum(loss for loss, _ in real) / len(real),
         accuracy=sum(hit for _, hit in real) / len(real),
     )
