@@ -75,8 +75,7 @@ def test_a_full_disk_is_one_sentence(tmp_path):
 
 def test_a_saved_model_is_its_owners_alone(tmp_path, wide):
     from conftest import paper
-    from scff.models.file import save_model
 
     X, y, _ = wide
-    save_model(paper("nano").fit(X[:, :6], y), tmp_path / "model.scff")
+    paper("nano").fit(X[:, :6], y).save(tmp_path / "model.scff")
     assert mode(tmp_path / "model.scff") == 0o600

@@ -2,7 +2,7 @@
 
 `FoldedClassifier` and `FoldedRegressor` are the scikit-learn face. ``method="scff"`` is the paper to the letter,
 ``method="auto"``, the classifier's default, the best this library knows. `compile_plan` makes a `FoldPlan` without any
-model; `TailGate` and `TailRule` belong to the paper's gate.
+model; `TailGate` and `TailRule` belong to the paper's gate. `load` reads a model that ``save`` wrote.
 
 >>> from scff import FoldedClassifier
 >>> model = FoldedClassifier(backbone="nano")
@@ -14,13 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["FoldPlan", "FoldedClassifier", "FoldedRegressor", "TailGate", "TailRule", "compile_plan", "errors"]
+__all__ = [
+    "FoldPlan",
+    "FoldedClassifier",
+    "FoldedRegressor",
+    "TailGate",
+    "TailRule",
+    "compile_plan",
+    "errors",
+    "load",
+]
 
 if TYPE_CHECKING:
     from scff import errors
     from scff.estimators.classifier import FoldedClassifier
     from scff.estimators.regressor import FoldedRegressor
     from scff.gate.record import TailGate, TailRule
+    from scff.models.file import load
     from scff.plan.compile import compile_plan
     from scff.plan.plan import FoldPlan
 
@@ -31,6 +41,7 @@ _HOME = {
     "TailGate": "scff.gate.record",
     "TailRule": "scff.gate.record",
     "compile_plan": "scff.plan.compile",
+    "load": "scff.models.file",
 }
 
 

@@ -220,20 +220,24 @@ def reload_backbone(ref: CheckpointRef, device: torch.device, task: Task = "clas
     """
     spec = _called(ref.backbone)
     found = checkpoints.find(spec.weights) if spec is not None and spec.weights is not None else None
-    places = [(Path(ref.path), ref.path)]
+    file = Path(ref.path).name
+    places = [(folder / file, str(folder / file)) for folder in checkpoints.folders()]
+    places.insert(0, (Path(ref.path), ref.path))
     if found is not None:
         places.insert(0, (found[0], ref.backbone))
     for path, name in places:
         if path.is_file() and checkpoints.sha256(path) == ref.sha256:
             return load_backbone(name, device, task)
+    put = "put that file beside the model or into the directory named by SCFF_CHECKPOINT_DIR"
     if any(path.is_file() for path, _ in places):
         raise CheckpointError(
-            f"The weights of {ref.backbone!r} on this machine are not those this model was fitted with "
-            f"(sha256 {ref.sha256[:12]}...); put that file at {ref.path}, or fit again."
+            f"The weights of {ref.backbone!r} on this machine are not those this model was fitted with ({file}, sha256 "
+            f"{ref.sha256[:12]}...); {put}, or fit again."
         )
+    if spec is not None and spec.weights is not None and (spec.weights.repo or spec.weights.fetch):
+        put = f"get them with `scff backbones fetch {spec.name}`, or {put}"
     raise CheckpointMissing(
-        f"The weights this model was fitted with ({Path(ref.path).name}, sha256 {ref.sha256[:12]}...) are not on "
-        f"this machine; put the file into the directory named by SCFF_CHECKPOINT_DIR or back at {ref.path}."
+        f"The weights this model was fitted with ({file}, sha256 {ref.sha256[:12]}...) are not on this machine; {put}."
     )
 
 

@@ -48,7 +48,6 @@ def fit(
 
     X, y = read_labelled(table, target)
     from scff.estimators.classifier import FoldedClassifier  # torch, once the table is known to be one
-    from scff.models.file import save_model
 
     clf = FoldedClassifier(
         backbone=backbone,
@@ -65,7 +64,7 @@ def fit(
         verbose=wants_bars(as_json),
     )
     clf.fit(X, y)
-    save_model(clf, output)
+    clf.save(output)
     if as_json:
         return print_json({"model": str(output)} | fit_facts(clf))
     out.print(f"[bold]{table.name}[/]: {X.shape[0]} rows, {X.shape[1]} columns, {len(clf.classes_)} classes")

@@ -25,11 +25,11 @@ def predict(
     """Predict the rows of a table, or of a directory of Parquet files in the order of their names."""
     import pandas as pd
 
-    from scff.models.file import load_model
+    from scff.models.file import load
     from scff.serving.score import local_copy, parts_of, score_table
     from scff.tables.files import write_table
 
-    clf = local_copy(load_model(model), progress=bool(wants_bars(as_json)))
+    clf = local_copy(load(model), progress=bool(wants_bars(as_json)))
     parts = parts_of(table)
     if engine == "ray":
         from scff.serving.ray import score_parts
@@ -40,6 +40,7 @@ def predict(
     predicted = pd.concat(scored, ignore_index=True)
     write_table(predicted, output)
     if as_json:
-        return print_json({"output": str(output), "rows": len(predicted), "classes": [plain(c) for c in clf.classes_]})
+        classes = getattr(clf, "classes_", ())
+        return print_json({"output": str(output), "rows": len(predicted), "classes": [plain(c) for c in classes]})
     out.print(f"{len(predicted)} predictions written to {output}")
     return None

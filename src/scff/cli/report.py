@@ -20,12 +20,16 @@ def report(
     target: Annotated[str | None, typer.Option("--target", "-t", help="Label column of the test table.")] = None,
 ) -> None:
     """Write one HTML page that shows what a model used, decided and cost."""
-    from scff.models.file import load_model
+    from scff.estimators.classifier import FoldedClassifier
+    from scff.models.file import load
     from scff.report import write_report
     from scff.tables.files import read_table
 
     if (test is None) != (target is None):
         raise DataError("--test and --target go together: a labelled table and the name of its label column.")
     frame = None if test is None else read_table(test)
-    write_report(load_model(model), output, test=frame, target=target)
+    fitted = load(model)
+    if not isinstance(fitted, FoldedClassifier):
+        raise DataError(f"{model} predicts numbers; a report is about a classifier.")
+    write_report(fitted, output, test=frame, target=target)
     out.print(f"report written to {output}")

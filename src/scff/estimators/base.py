@@ -136,6 +136,22 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
             progress=self.verbose > 0,
         )
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file that `scff.load` reads back and that runs no code.
+
+        The file holds the labelled rows, what was decided, and the digest of the weights, but no weights; a new file
+        is its owner's alone. A pickle of the estimator does the same within a program, for joblib's workers say, but
+        reading one runs whatever is in it: never read one that others made.
+
+        Parameters
+        ----------
+        path : path
+            The file to write; by custom it ends in ``.scff``.
+        """
+        from scff.models.file import save
+
+        save(self, path)
+
     def _keep(self, heads: Self, fitted: Fitted) -> Self:
         """Take over the heads and the record of a fit that went well, in one step."""
         self.__dict__.update(heads.__dict__ | {"fitted_": fitted})

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scff.backbones.registry import CheckpointRef, reload_backbone
+from scff.errors import ModelFileError, SCFFError
 from scff.gate.record import TailGate
 from scff.memory.device import resolve_device
 from scff.plan.plan import FoldPlan
@@ -72,12 +73,29 @@ class Fitted:
         return "regression" if self.classes is None else "classification"
 
     def compiled(self) -> tuple[Case, tuple[Reading, ...]]:
-        """The case and its readings, compiled again if this record was read from a file."""
+        """The case and its readings, compiled again if this record was read from a file.
+
+        Raises
+        ------
+        CheckpointError
+            If the weights are not on this machine.
+        ModelFileError
+            If what could be compiled when it was fitted no longer can.
+        """
         if self._compiled is None:
             backbone = reload_backbone(self.checkpoint, resolve_device(self.settings.device), self.task)
             case = Case(backbone, self.support, self.y, self.settings)
             known = zip(self.choices, self.gates, strict=True)
-            self._compiled = case, tuple(read(case, choice, gates) for choice, gates in known)
+            try:
+                self._compiled = case, tuple(read(case, choice, gates) for choice, gates in known)
+            except SCFFError:
+                raise
+            except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
+                said = (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
+                raise ModelFileError(
+                    f"This model cannot be compiled again ({said}): the file, or the packages it was fitted with, "
+                    "changed since; fit it again."
+                ) from error
         return self._compiled
 
     @property

@@ -13,16 +13,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from scff.estimators.classifier import FoldedClassifier
+    from scff.estimators.regressor import FoldedRegressor
 
 __all__ = ["score_parts"]
 
 
-def score_parts(model: FoldedClassifier, parts: Sequence[Path], proba: bool) -> Iterator[pd.DataFrame]:
+def score_parts(
+    model: FoldedClassifier | FoldedRegressor, parts: Sequence[Path], proba: bool
+) -> Iterator[pd.DataFrame]:
     """Predict the rows of many tables, each a task; the model is unpacked and compiled once per worker.
 
     Parameters
     ----------
-    model : FoldedClassifier
+    model : FoldedClassifier or FoldedRegressor
         A fitted model.
     parts : sequence of Path
         Tables, at paths that every worker can read.

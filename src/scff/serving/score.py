@@ -5,23 +5,28 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import pandas as pd
 
 from scff.errors import DataError
+from scff.estimators.base import FoldedEstimator
+from scff.estimators.classifier import FoldedClassifier
+from scff.estimators.regressor import FoldedRegressor
 from scff.tables.files import read_columns
-
-if TYPE_CHECKING:
-    from scff.estimators.classifier import FoldedClassifier
 
 __all__ = ["local_copy", "parts_of", "score_table"]
 
+M = TypeVar("M", bound=FoldedEstimator)
 
-def score_table(model: FoldedClassifier, path: Path, proba: bool) -> pd.DataFrame:
-    """Predict the rows of a table; with ``proba`` also one probability column per class."""
+
+def score_table(model: FoldedClassifier | FoldedRegressor, path: Path, proba: bool) -> pd.DataFrame:
+    """Predict the rows of a table; with ``proba`` also one probability column per class, where there are classes."""
     names = [str(name) for name in model.feature_names_in_]
-    P = model.predict_proba(read_columns(path, names, model.fitted_.support.is_numeric))
+    rows = read_columns(path, names, model.fitted_.support.is_numeric)
+    if isinstance(model, FoldedRegressor):
+        return pd.DataFrame({"prediction": model.predict(rows)})
+    P = model.predict_proba(rows)
     out = pd.DataFrame({"prediction": model.classes_[P.argmax(axis=1)]})
     if proba:
         for k, label in enumerate(model.classes_):
@@ -29,7 +34,7 @@ def score_table(model: FoldedClassifier, path: Path, proba: bool) -> pd.DataFram
     return out
 
 
-def local_copy(model: FoldedClassifier, *, progress: bool) -> FoldedClassifier:
+def local_copy(model: M, *, progress: bool) -> M:
     """The same model, to be compiled in the process it is used in, with or without progress bars."""
     fitted = model.fitted_
     copied = copy.copy(model)

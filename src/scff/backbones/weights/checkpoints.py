@@ -25,6 +25,7 @@ __all__ = [
     "cache_dir",
     "fetch",
     "find",
+    "folders",
     "sha256",
     "verify",
 ]
@@ -38,6 +39,12 @@ def cache_dir() -> Path:
     return Path(base) / "scff"
 
 
+def folders() -> list[Path]:
+    """Directories in which files of weights are looked for by their name."""
+    directory = os.environ.get("SCFF_CHECKPOINT_DIR")
+    return [*([Path(directory)] if directory else []), cache_dir()]
+
+
 def find(weights: Weights) -> tuple[Path, str] | None:
     """Look for a file of weights on this machine.
 
@@ -46,11 +53,8 @@ def find(weights: Weights) -> tuple[Path, str] | None:
     (path, origin) or None
         ``origin`` is "local", "fetched", "hub cache" or "embedded".
     """
-    directory = os.environ.get("SCFF_CHECKPOINT_DIR")
-    candidates: list[tuple[Path, str]] = []
-    if directory:
-        candidates.append((Path(directory) / weights.filename, "local"))
-    candidates.append((cache_dir() / weights.filename, "fetched"))
+    origins = ("fetched", "local")
+    candidates = [(folder / weights.filename, origins[folder != cache_dir()]) for folder in folders()]
     if weights.repo is not None:
         from huggingface_hub import try_to_load_from_cache
 
