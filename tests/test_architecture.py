@@ -30,8 +30,15 @@ ROOMS = (
     ("pretrain",),
 )
 FLOOR = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
-# Methods that open a later room when they are called: a plan draws itself, a model reports on itself and is saved.
-DOORS = {("plan", "report"), ("gate", "report"), ("estimators", "report"), ("estimators", "models")}
+# Methods that open another room when they are called: a plan draws itself, a model reports on itself and is saved, an
+# evaluation reports on itself.
+DOORS = {
+    ("plan", "report"),
+    ("gate", "report"),
+    ("estimators", "report"),
+    ("estimators", "models"),
+    ("evaluate", "report"),
+}
 
 
 def imports(path):

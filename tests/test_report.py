@@ -85,7 +85,8 @@ def test_the_page_answers_every_question_in_order(fitted):
     assert 'data-figure="calibration"' in html
     assert 'data-figure="confusion"' in html
     binary = len(model.classes_) == 2
-    assert ('data-figure="roc"' in html) == binary
+    assert 'data-figure="roc"' in html
+    assert len(report.quality.roc) == (1 if binary else len(model.classes_))
     auc = roc_auc_score(fitted.y_test, proba[:, 1] if binary else proba, multi_class="ovr")
     assert value(html, "auc") == f"{auc:.3f}"
     # Which columns: every column with F, q and leaf.

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scff.errors import MissingDependency
+from scff.errors import DataError, MissingDependency
 from scff.plan.plan import FoldPlan
 from scff.report import svg
 from scff.report.checks import checks, signed, verdict
 from scff.report.figures import count_core, evidence_curve, leaf_blocks, ranked_evidence
 
 if TYPE_CHECKING:
+    from scff.evaluate.evaluation import Evaluation
     from scff.gate.record import TailGate
 
-__all__ = ["GateDisplay", "PlanDisplay", "gate_html", "plan_html"]
+__all__ = ["EvaluationDisplay", "GateDisplay", "PlanDisplay", "gate_html", "plan_html"]
 
 _CORE, _TAIL, _GOOD, _BAD = "#2f6690", "#a66a18", "#3a7d6b", "#a3473f"
 _BOX = "font-family:system-ui,sans-serif;font-size:14px;line-height:1.45;max-width:60em"
@@ -119,6 +120,41 @@ class GateDisplay:
         else:
             ax.text(0.5, 0.5, gate.reason, ha="center", va="center", transform=ax.transAxes, wrap=True)
             ax.set_axis_off()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class EvaluationDisplay:
+    """One figure of all models of an evaluation, with its intervals.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    """
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self.evaluation = evaluation
+
+    def plot(self, metric: str | None = None, ax: Any = None) -> EvaluationDisplay:
+        """Draw; parameters as for `Evaluation.plot`."""
+        found = self.evaluation
+        metric = metric or found.metric
+        if metric not in found.scores["scff"]:
+            raise DataError(f"There is no figure {metric!r}; choose from {', '.join(found.scores['scff'])}.")
+        ax = _axes(ax)
+        names = list(found.models)
+        for at, name in enumerate(names):
+            one = found.scores[name][metric]
+            colour = _CORE if name == "scff" else "0.5"
+            ax.plot([one.low, one.high], [-at, -at], color=colour, linewidth=3, alpha=0.5, solid_capstyle="round")
+            ax.plot(one.value, -at, "o", color=colour)
+        ax.set_yticks(-np.arange(len(names)), [found.models[name] for name in names])
+        ax.set_xlabel(f"{metric.replace('_', ' ')}, 95 % intervals")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 

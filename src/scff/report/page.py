@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from html import escape
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +18,7 @@ from scff.report.columns import evidence_frame
 from scff.report.leaf_out import leave_leaves_out
 from scff.report.marks import counted, tile
 from scff.report.quality import Quality, assess, known_columns, split_target
+from scff.report.shell import asset, page
 from scff.report.subject import Subject
 from scff.report.tail_section import decision, tail
 from scff.tables.atomic import write_atomically
@@ -132,25 +131,19 @@ def make_report(model: FoldedClassifier, *, test: Any = None, target: Any = None
             seconds, peaks, fitted.verdicts, quality.n_rows if quality else None, _native_bytes(subject, quality)
         ),
     }
-    assets = files("scff.report") / "assets"
-    html = Template((assets / "page.html").read_text(encoding="utf-8")).substitute(
-        title=escape(title),
-        css=(assets / "page.css").read_text(encoding="utf-8"),
-        js=(assets / "page.js").read_text(encoding="utf-8"),
+    columns = _payload(evidence, effects, len(plan.core_leaves))
+    html = page(
+        title=title,
+        brand="model report",
         facts=_facts(subject, classes),
         summary=_summary(subject, quality, ranked),
         tiles=_tiles(subject, quality),
-        links="".join(f'<a href="#{key}">{_QUESTIONS[key][0]}</a>' for key in answers if answers[key]),
-        sections="".join(_section(key, answer) for key, answer in answers.items() if answer),
+        answers={key: (*_QUESTIONS[key], answer) for key, answer in answers.items()},
         footer=_footer(subject),
-        columns=_payload(evidence, effects, len(plan.core_leaves)),
+        scripts=f'<script type="application/json" id="columns">{columns}</script>'
+        f"<script>{asset('columns.js')}</script>",
     )
     return Report(html, quality, evidence)
-
-
-def _section(key: str, answer: str) -> str:
-    heading = f'<h2 id="{key}-h">{_QUESTIONS[key][1]}</h2>'
-    return f'<section id="{key}" aria-labelledby="{key}-h">{heading}{answer}</section>'
 
 
 def _native_bytes(subject: Subject, quality: Quality | None) -> int | None:
@@ -161,11 +154,11 @@ def _native_bytes(subject: Subject, quality: Quality | None) -> int | None:
     return int(view.native_bytes(len(view.columns), quality.n_rows if quality else 1))
 
 
-def _facts(subject: Subject, classes: list[str]) -> str:
+def _facts(subject: Subject, classes: list[str]) -> list[str]:
     fitted, plan = subject.fitted, subject.plan
     views = fitted.settings.n_views
     names = ", ".join(classes[:6]) + (", …" if len(classes) > 6 else "")
-    parts = [
+    return [
         f"backbone {fitted.checkpoint.backbone}",
         f"method {subject.method}",
         counted(plan.n_rows, "labelled row"),
@@ -173,7 +166,6 @@ def _facts(subject: Subject, classes: list[str]) -> str:
         f"{len(classes)} classes ({names})",
         f"{views} views" if views > 1 else "",
     ]
-    return "".join(f"<span>{escape(part)}</span>" for part in parts if part)
 
 
 def _summary(subject: Subject, quality: Quality | None, ranked: list[int]) -> str:

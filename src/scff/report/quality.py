@@ -15,30 +15,16 @@ from sklearn import metrics
 from scff.errors import DataError
 from scff.memory.device import resolve_device
 from scff.memory.meter import PeakMemory
-from scff.report import svg
-from scff.report.marks import counted
-from scff.report.svg import COLOURS, Scale
+from scff.report.charts import Bin, Curve, bins_of
 from scff.tables.on_disk import open_wide
 from scff.tables.table import as_table
 
 if TYPE_CHECKING:
     from scff.estimators.classifier import FoldedClassifier
 
-__all__ = ["Bin", "Quality", "assess", "calibration_figure", "known_columns", "roc_figure", "split_target"]
+__all__ = ["Quality", "assess", "known_columns", "split_target"]
 
 FloatArray = npt.NDArray[np.float64]
-_BINS = 10
-_FEWEST_IN_BIN = 8
-_AXES = Scale(0, 1, 56, 300), Scale(0, 1, 250, 16)
-
-
-@dataclass(frozen=True)
-class Bin:
-    """Predictions of similar probability: the one given, the share that came true, and how many rows."""
-
-    given: float
-    observed: float
-    rows: int
 
 
 @dataclass(frozen=True)
@@ -58,8 +44,9 @@ class Quality:
     calibration : tuple of Bin
     calibrated_class : str or None
         The class whose probability the bins are about; None for that of the predicted class.
-    roc : tuple of ndarray or None
-        False and true positive rates, for two classes.
+    roc : tuple of Curve
+        False and true positive rates of the second class of two, or of each of more against the others; none where the
+        test table lacks a class.
     auc : float or None
         Area under it; for more classes the mean over each class against the others. None where the test table lacks a
         class.
@@ -80,7 +67,7 @@ class Quality:
     confusion: npt.NDArray[np.int64] = field(repr=False)
     calibration: tuple[Bin, ...] = field(repr=False)
     calibrated_class: str | None
-    roc: tuple[FloatArray, FloatArray] | None = field(repr=False)
+    roc: tuple[Curve, ...] = field(repr=False)
     auc: float | None
     seconds: float
     peak_bytes: int
@@ -152,6 +139,7 @@ def assess(model: FoldedClassifier, X: Any, y: Any) -> Quality:
     came_true = codes == 1 if binary else predicted == codes
     all_there = len(np.unique(codes)) == len(classes)
     every = np.arange(len(classes))
+    curves = _curves(codes, proba, [str(name) for name in classes]) if all_there else ()
     core = None
     if any(gate is not None and gate.accepted is not None for gates in fitted.gates for gate in gates):
         core = fitted.predict(as_table(X).like(fitted.support), tail=False)
@@ -163,10 +151,10 @@ def assess(model: FoldedClassifier, X: Any, y: Any) -> Quality:
         prior_accuracy=float((codes == prior.argmax()).mean()),
         prior_log_loss=float(-np.log(prior[codes]).mean()),
         confusion=np.asarray(metrics.confusion_matrix(codes, predicted, labels=every)),
-        calibration=_bins(given, came_true),
+        calibration=bins_of(given, came_true),
         calibrated_class=str(classes[1]) if binary else None,
-        roc=metrics.roc_curve(codes, given)[:2] if binary and all_there else None,
-        auc=_auc(codes, proba) if all_there else None,
+        roc=curves,
+        auc=float(np.mean([curve.area for curve in curves])) if curves else None,
         seconds=seconds,
         peak_bytes=memory.added,
         core_accuracy=None if core is None else float((core.argmax(axis=1) == codes).mean()),
@@ -174,58 +162,14 @@ def assess(model: FoldedClassifier, X: Any, y: Any) -> Quality:
     )
 
 
-def calibration_figure(quality: Quality) -> str:
-    """Probabilities given against what came true; the area of a point is its number of rows."""
-    x, y = _AXES
-    most = max(b.rows for b in quality.calibration)
-    points = "".join(
-        f'<circle cx="{x(b.given):.1f}" cy="{y(b.observed):.1f}" r="{2.5 + 5 * (b.rows / most) ** 0.5:.1f}" '
-        f'fill="{COLOURS["core"]}"><title>given {b.given:.3f}, came true {b.observed:.3f}, {counted(b.rows, "row")}'
-        "</title></circle>"
-        for b in quality.calibration
-    )
-    line = svg.path(
-        [(x(b.given), y(b.observed)) for b in quality.calibration],
-        f'fill="none" stroke="{COLOURS["core"]}" stroke-width="1.8"',
-    )
-    title = "Calibration: probability given against observed frequency"
-    return _square("calibration", title, "probability given", "observed frequency", line + points)
-
-
-def roc_figure(quality: Quality) -> str:
-    """The ROC curve of a binary task."""
-    assert quality.roc is not None
-    x, y = _AXES
-    points = [(x(float(a)), y(float(b))) for a, b in zip(*quality.roc, strict=True)]
-    body = (
-        svg.path([*points, (300, 250)], f'fill="{COLOURS["core"]}" opacity=".12"')
-        + svg.path(points, f'fill="none" stroke="{COLOURS["core"]}" stroke-width="2.2"')
-        + svg.text(290, 236, f"AUC {quality.auc:.3f}", "end", 'font-weight="600"')
-    )
-    title = f"ROC curve, area {quality.auc:.3f}"
-    return _square("roc", title, "false positive rate", "true positive rate", body)
-
-
-def _square(name: str, title: str, x_label: str, y_label: str, body: str) -> str:
-    """A plot of shares against shares, with its diagonal."""
-    x, y = _AXES
-    diagonal = 'fill="none" stroke="currentColor" stroke-dasharray="4 4" opacity=".5"'
-    frame = svg.axis_y(y, x.start, y_label, x.end) + svg.path([(x.start, y.start), (x.end, y.end)], diagonal)
-    return svg.figure(name, 320, 300, title, frame + body + svg.axis_x(x, y.start, x_label))
-
-
-def _auc(codes: npt.NDArray[np.int64], proba: FloatArray) -> float:
-    if proba.shape[1] == 2:
-        return float(metrics.roc_auc_score(codes, proba[:, 1]))
-    return float(np.mean([metrics.roc_auc_score(codes == k, proba[:, k]) for k in range(proba.shape[1])]))
-
-
-def _bins(given: FloatArray, came_true: npt.NDArray[np.bool_]) -> tuple[Bin, ...]:
-    """Bins of about equal numbers of rows: every point then carries the same weight of evidence."""
-    order = np.argsort(given, kind="stable")
-    # A point of two or three rows says nothing: few rows make few points.
-    parts = np.array_split(order, min(_BINS, max(1, len(order) // _FEWEST_IN_BIN)))
-    return tuple(Bin(float(given[part].mean()), float(came_true[part].mean()), len(part)) for part in parts)
+def _curves(codes: npt.NDArray[np.int64], proba: FloatArray, classes: list[str]) -> tuple[Curve, ...]:
+    """The ROC curve of the second of two classes, or of each of more against the others."""
+    curves = []
+    for k, name in enumerate(classes):
+        if len(classes) > 2 or k == 1:
+            false, true, _ = metrics.roc_curve(codes == k, proba[:, k])
+            curves.append(Curve(name, false, true, float(metrics.roc_auc_score(codes == k, proba[:, k]))))
+    return tuple(curves)
 
 
 def _wilson(hits: int, n: int) -> tuple[float, float]:

@@ -7,12 +7,12 @@ from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from scff.memory.budget import format_bytes
+from scff.report import charts
 from scff.report.figures import evidence_curve, leaf_blocks
 from scff.report.marks import counted, gauge, tile
-from scff.report.quality import Quality, calibration_figure, roc_figure
+from scff.report.quality import Quality
 from scff.report.subject import Subject
 from scff.report.svg import significant
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["cost", "folded", "good", "used"]
 
 _STRONGEST = 12
-_MOST_CLASSES = 50
 
 
 def good(quality: Quality | None, classes: Sequence[str]) -> str:
@@ -45,52 +44,23 @@ def good(quality: Quality | None, classes: Sequence[str]) -> str:
         tiles.append(tile("ROC AUC", f"{quality.auc:.3f}", note, "auc"))
     tiles.append(tile("Test rows", f"{quality.n_rows:,}", "as given to this report", "test_rows"))
     about = "the predicted class" if quality.calibrated_class is None else f"class {escape(quality.calibrated_class)}"
-    charts = [
-        f"<figure><h3>Calibration</h3>{calibration_figure(quality)}<figcaption>On the dashed line, a probability of "
-        f"0.8 for {about} comes true 8 times in 10. {_groups(quality)}</figcaption></figure>"
+    figures = [
+        f"<figure><h3>Calibration</h3>{charts.calibration(quality.calibration)}<figcaption>On the dashed line, a "
+        "probability of "
+        f"0.8 for {about} comes true 8 times in 10. {charts.groups_of(quality.calibration)}</figcaption></figure>"
     ]
-    if quality.roc is not None:
-        charts.append(
-            f"<figure><h3>ROC curve</h3>{roc_figure(quality)}<figcaption>How many of the positive rows are found as "
-            "more false alarms are allowed.</figcaption></figure>"
+    if quality.roc:
+        whose = f"rows of class {escape(quality.roc[0].label)}" if len(quality.roc) == 1 else "rows of each class"
+        figures.append(
+            f"<figure><h3>ROC {'curve' if len(quality.roc) == 1 else 'curves'}</h3>{charts.roc(quality.roc)}"
+            f"<figcaption>How many of the {whose} are found as more false alarms are allowed.</figcaption></figure>"
         )
-    charts.append(_confusion(quality.confusion, classes))
+    figures.append(charts.confusion(quality.confusion, classes))
     return (
         f'<p class="say">On {counted(quality.n_rows, "test row")} the model is right '
         f"<b>{quality.accuracy:.1%}</b> of the time. Always saying the most frequent class would be right "
         f"{quality.prior_accuracy:.1%} of the time, with a log-loss of {quality.prior_log_loss:.3f} from class "
-        f'frequencies alone.</p><div class="tiles">{"".join(tiles)}</div><div class="charts">{"".join(charts)}</div>'
-    )
-
-
-def _groups(quality: Quality) -> str:
-    """How many rows stand behind each point."""
-    rows = [b.rows for b in quality.calibration]
-    if len(rows) == 1:
-        return f"One point of all {counted(rows[0], 'row')}: too few for more."
-    each = f"{min(rows)}" if min(rows) == max(rows) else f"{min(rows)} or {max(rows)}"
-    return f"{len(rows)} points of {each} rows each."
-
-
-def _confusion(confusion: npt.NDArray[np.int64], classes: Sequence[str]) -> str:
-    names = [escape(name) for name in classes[:_MOST_CLASSES]]
-    shares = confusion / np.maximum(confusion.sum(axis=1, keepdims=True), 1)
-    rows = []
-    for k, name in enumerate(names):
-        cells = []
-        for j in range(len(names)):
-            colour = "--scff-good" if j == k else "--scff-bad"
-            tint = f"color-mix(in srgb,var({colour}) {75 * shares[k, j]:.0f}%,transparent)"
-            cells.append(
-                f'<td style="background:{tint}" title="{shares[k, j]:.1%} of class {name}">{confusion[k, j]}</td>'
-            )
-        rows.append(f'<tr><th scope="row"><span title="{name}">{name}</span></th>{"".join(cells)}</tr>')
-    head = "".join(f'<th scope="col"><span title="{name}">{name}</span></th>' for name in names)
-    cut = "" if len(classes) <= _MOST_CLASSES else f" The first {_MOST_CLASSES} of {len(classes)} classes."
-    return (
-        '<figure><h3>Confusion matrix</h3><div class="confusion" tabindex="0"><table data-figure="confusion"><thead>'
-        f'<tr><th scope="col">true \\ predicted</th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-        f"<figcaption>Rows are the true classes, columns the predicted ones; green is right.{cut}</figcaption></figure>"
+        f'frequencies alone.</p><div class="tiles">{"".join(tiles)}</div><div class="charts">{"".join(figures)}</div>'
     )
 
 

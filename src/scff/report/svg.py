@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-__all__ = ["COLOURS", "Scale", "axis_x", "axis_y", "figure", "path", "rect", "significant", "text"]
+__all__ = ["COLOURS", "Scale", "axis_x", "axis_y", "figure", "path", "rect", "shortened", "significant", "text"]
 
 COLOURS = {
     "core": "var(--scff-core, #3f83b5)",
@@ -75,6 +75,17 @@ def significant(value: float | None) -> str:
     if size >= 1000:
         return f"{value:.0f}"
     return f"{value:#.4g}".rstrip(".")
+
+
+def shortened(label: str, most: int) -> str:
+    """A label of at most so many characters.
+
+    Examples
+    --------
+    >>> shortened("adenocarcinoma", 8), shortened("normal", 8)
+    ('adenoca…', 'normal')
+    """
+    return label if len(label) <= most else label[: most - 1] + "…"
 
 
 def _at(value: float) -> str:
