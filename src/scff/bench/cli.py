@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from scff.bench.records import Reuse
+from scff.cli.console import out
 
 if TYPE_CHECKING:
     from scff.bench.results import Results
@@ -25,7 +25,6 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-_out = Console()
 
 
 Engine = Literal["local", "ray"]
@@ -82,22 +81,21 @@ def run(
         retry_failed=retry_failed,
         repeats=declared.repeats,
     )
-    _out.print(
+    out.print(
         f"{declared.title}: {len(todo)} jobs on {len(declared.panel(chosen).datasets)} tables of {chosen.name}, "
         f"backbone {backbone} ({settings.checkpoint_sha256[:12]}), protocol {rules.name}"
     )
 
     def show(progress: Progress) -> None:
         left = "" if progress.seconds_left is None else f", {timedelta(seconds=round(progress.seconds_left))} to go"
-        _out.print(
+        out.print(
             f"{progress.done} cells done, {progress.failed} failed or excluded, {progress.left} left{left}: "
             f"{progress.message}",
-            highlight=False,
             soft_wrap=True,
         )
 
     run_jobs(todo, settings, workers=jobs, engine=engine, report=show)
-    _out.print(f"Done in {timedelta(seconds=round(time.perf_counter() - started))}; records in {results}/records")
+    out.print(f"Done in {timedelta(seconds=round(time.perf_counter() - started))}; records in {results}/records")
 
 
 @app.command(name="list")
@@ -120,8 +118,8 @@ def list_() -> None:
         table = Table(heading, "", box=None, header_style="bold")
         for row in rows:
             table.add_row(*row)
-        _out.print(table)
-        _out.print()
+        out.print(table)
+        out.print()
 
 
 @app.command()
@@ -133,7 +131,7 @@ def collect(
     from scff.bench.collect import collect as collect_records
 
     path, rows = collect_records(results, output)
-    _out.print(f"{rows} cells in {path}")
+    out.print(f"{rows} cells in {path}")
 
 
 @app.command()
@@ -150,8 +148,8 @@ def tables(
 
     declared, loaded = _load(study, results, "quick" if quick else protocol, backbone)
     paths = write_tables(declared, loaded, output or results / "tables")
-    _out.print(paths[0].read_text(encoding="utf-8"), markup=False, highlight=False, soft_wrap=True)
-    _out.print("Written: " + ", ".join(map(str, paths)), soft_wrap=True)
+    out.print(paths[0].read_text(encoding="utf-8"), soft_wrap=True)
+    out.print("Written: " + ", ".join(map(str, paths)), soft_wrap=True)
 
 
 @app.command()
@@ -169,7 +167,7 @@ def figures(
 
     declared, loaded = _load(study, results, "quick" if quick else protocol, backbone)
     paths = write_figures(declared, loaded, output or results / "figures", f".{format}")
-    _out.print("Written: " + (", ".join(map(str, paths)) or "nothing, the study declares no figure"), soft_wrap=True)
+    out.print("Written: " + (", ".join(map(str, paths)) or "nothing, the study declares no figure"), soft_wrap=True)
 
 
 def _load(study: str, root: Path, protocol: str, backbones: str) -> tuple[Study, list[Results]]:

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from scff.backbones import listing
@@ -48,7 +47,7 @@ def list_backbones(context: typer.Context, as_json: Json = False) -> None:
             "any" if row.leaf_width is None else str(row.leaf_width),
             "any" if row.classes is None else str(row.classes),
             row.where,
-            escape(row.command),
+            row.command,
         )
     out.print(grid)
 

@@ -1,17 +1,46 @@
-"""The two streams that commands write to."""
+"""The two streams that commands write to. Whatever a file calls its columns stays text there."""
 
 from __future__ import annotations
 
+import re
 import sys
+from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
-__all__ = ["err", "out", "wants_bars"]
+__all__ = ["err", "out", "visible", "wants_bars"]
 
-out = Console(highlight=False)
+# Everything but tab and newline that moves a cursor, changes a colour or a title, or turns the direction of text.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    r"""Text with its control characters spelt out, so that a terminal shows them instead of obeying them.
+
+    Examples
+    --------
+    >>> visible("gene\x1b[2J")
+    'gene\\x1b[2J'
+    """
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+class _Stream(Console):
+    """A console that takes no text for markup and none for a command to the terminal."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, highlight=False, emoji=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Every piece of text that is printed, cells of tables too, comes by here."""
+        return super().render_str(visible(text), **options)
+
+
+out = _Stream()
 """Results."""
 
-err = Console(stderr=True, highlight=False)
+err = _Stream(stderr=True)
 """Progress and complaints."""
 
 

@@ -16,6 +16,7 @@ from rich.table import Table as RichTable
 from scff.cli.console import err, out
 from scff.cli.options import Backbone, Json
 from scff.cli.output import print_json, read_lines
+from scff.errors import BackboneError
 from scff.names import MethodOrAuto
 
 __all__ = ["ARMS", "TABLES", "Outcome", "demo", "run", "widened"]
@@ -63,8 +64,11 @@ class Outcome:
 
 def demo(backbone: Backbone = "nano", as_json: Json = False) -> None:
     """Compare native inference, the paper's method and auto on two real tables widened by all pairwise products."""
+    from scff.backbones.registry import locate
     from scff.memory.budget import format_bytes
 
+    if backbone != "auto":
+        locate(backbone)  # before a process is started for each arm
     outcomes: list[Outcome] = []
     status = None if as_json else err.status("starting")
     if status is not None:
@@ -126,7 +130,8 @@ def run(backbone: str = "auto", starting: Callable[[str, str], object] = lambda 
             command = [sys.executable, "-m", "scff.cli.demo", table, method, str(backbone)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
-                raise RuntimeError(f"the {method} arm on {table} failed:\n{done.stderr[-2000:]}")
+                last = (done.stderr.strip().splitlines() or ["no word of why"])[-1]
+                raise BackboneError(f"The {method} arm on {table} failed: {last}")
             yield Outcome(**json.loads(done.stdout.splitlines()[-1]))
 
 

@@ -67,7 +67,7 @@ def fit(
     clf.save(output)
     if as_json:
         return print_json({"model": str(output)} | fit_facts(clf))
-    out.print(f"[bold]{table.name}[/]: {X.shape[0]} rows, {X.shape[1]} columns, {len(clf.classes_)} classes")
+    out.print(f"{table.name}: {X.shape[0]} rows, {X.shape[1]} columns, {len(clf.classes_)} classes")
     out.print(f"backbone  {clf.backbone_}")
     if clf.plan_ is not None:
         out.print(f"plan      {describe(clf.plan_)}", soft_wrap=True)

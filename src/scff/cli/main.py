@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import warnings
 from importlib import import_module
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -40,7 +41,9 @@ def _mount(name: str, summary: str, module: str) -> None:
 
     @app.command(name, help=summary, add_help_option=False, context_settings=anything)
     def command(context: typer.Context) -> None:
-        import_module(module).app(context.args, prog_name=f"scff {name}")
+        code = import_module(module).app(context.args, prog_name=f"scff {name}", standalone_mode=False)
+        if isinstance(code, int) and code:
+            raise typer.Exit(code)
 
 
 _mount("bench", "Re-run the paper's evaluation, or the same comparison on your own tables.", "scff.bench.cli")
@@ -59,22 +62,43 @@ def _root(
 
 
 def main() -> NoReturn:
-    """Run the command line; errors of use are one sentence and exit code 2."""
+    """Run the command line; errors of use are one sentence and exit code 2, an interruption is exit code 130."""
     # Hints meant for Python users would stand between a command and its output; the choices are printed anyway.
     warnings.filterwarnings("ignore", message='backbone="auto"')
     # The hub client reports every retry; what became of it is said in one sentence.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
-        app()
+        code = app(prog_name="scff", standalone_mode=False)
     except SCFFError as error:
-        err.print(f"scff: {error}", soft_wrap=True, markup=False)
-        sys.exit(2)
+        _stop(str(error))
     except MemoryError:
-        err.print("scff: out of memory; set --memory-limit to a budget that fits this machine.", soft_wrap=True)
-        sys.exit(2)
-    except BrokenPipeError:
+        _stop("out of memory; set --memory-limit to a budget that fits this machine.")
+    except BrokenPipeError:  # whoever read our output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    sys.exit(0)
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        _stop(f"{error.strerror or str(error).splitlines()[0]}{where}; check the path, its permissions and its room.")
+    except (KeyboardInterrupt, typer.Abort):
+        _stop("interrupted.", 130)
+    except _UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()
+            sys.exit(2)
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "scff"
+        message = error.format_message().rstrip(".")
+        _stop(f"{message}; `{command} --help` says what there is.")
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+# The parser's own errors; typer has them from click, or from its copy of it.
+_UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+
+def _stop(sentence: str, code: int = 2) -> NoReturn:
+    err.print("scff: " + " ".join(sentence.split()), soft_wrap=True)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ def plan(
         write_atomically(output, lambda path: path.write_text(compiled.to_json()))
     if as_json:
         return print_json(plan_facts(compiled) | {"top": top_columns(compiled, top)})
-    out.print(f"[bold]{table.name}[/]: {X.shape[0]} rows, {X.shape[1]} columns")
+    out.print(f"{table.name}: {X.shape[0]} rows, {X.shape[1]} columns")
     out.print(describe(compiled))
     grid = RichTable("column", "F", "q", "leaf", box=None, pad_edge=False)
     for row in top_columns(compiled, top):

@@ -20,6 +20,7 @@ def predict(
     output: Annotated[Path, typer.Option("--output", "-o", help="CSV, TSV or Parquet file to write.")],
     proba: Annotated[bool, typer.Option(help="Also write one probability column per class.")] = True,
     engine: Engine = "local",
+    raw: Annotated[bool, typer.Option("--raw", help="Write labels that a spreadsheet would run as they are.")] = False,
     as_json: Json = False,
 ) -> None:
     """Predict the rows of a table, or of a directory of Parquet files in the order of their names."""
@@ -38,7 +39,7 @@ def predict(
     else:
         scored = [score_table(clf, part, proba) for part in parts]
     predicted = pd.concat(scored, ignore_index=True)
-    write_table(predicted, output)
+    write_table(predicted, output, raw=raw)
     if as_json:
         classes = getattr(clf, "classes_", ())
         return print_json({"output": str(output), "rows": len(predicted), "classes": [plain(c) for c in classes]})

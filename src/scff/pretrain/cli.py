@@ -26,8 +26,8 @@ def pretrain(
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
     processes: Annotated[int, typer.Option("--processes", "-j", min=1, help="Processes of one thread each.")] = 2,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed; the recipe's own when absent.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Stop at this step.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Stop after this time.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Stop at this step.")] = None,
+    minutes: Annotated[float | None, typer.Option(min=0, help="Stop after this time.")] = None,
 ) -> None:
     """Train in a folder; kill it whenever you like and continue with --resume."""
     if context.invoked_subcommand is not None:

@@ -284,7 +284,7 @@ class RecipeConfig:
         """
         try:
             plain = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise PretrainError(f"{path} cannot be read as a recipe in JSON ({error}).") from error
         return cls.from_dict(plain)
 

@@ -65,8 +65,9 @@ def load(path: Path) -> tuple[ModelConfig, dict[str, Tensor]]:
     try:
         stored = torch.load(path, map_location="cpu", weights_only=True)
         return ModelConfig(**stored["config"]), {name: value.float() for name, value in stored["state_dict"].items()}
-    except (RuntimeError, EOFError, UnpicklingError, KeyError, TypeError, AttributeError) as error:
-        raise PretrainError(f"{path} is no checkpoint of a network that is trained here ({error}).") from error
+    except (RuntimeError, EOFError, UnpicklingError, KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0].split(". ")[0][:160]
+        raise PretrainError(f"{path} is no checkpoint of a network that is trained here ({reason}).") from error
 
 
 def save(path: Path, config: ModelConfig, state_dict: dict[str, Tensor], *, half: bool = False) -> None:

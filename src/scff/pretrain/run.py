@@ -98,7 +98,10 @@ def run(job: Job, processes: int = 2) -> bool:
         raise PretrainError(f"There is nothing to resume in {job.folder}.")
     if job.recipe is not None and state.exists():
         raise PretrainError(f"{job.folder} holds a run already; resume it or choose another folder.")
-    job.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        job.folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PretrainError(f"{job.folder} cannot be the folder of a run ({error.strerror}).") from error
     _prepare(0, processes, job)  # what is wrong with a job is said here, not in one of its processes
     with _locked(job.folder / "lock"), tempfile.TemporaryDirectory() as meeting:
         address = f"file://{meeting}/store"

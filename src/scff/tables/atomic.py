@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import stat
 from collections.abc import Callable
@@ -13,8 +12,6 @@ from uuid import uuid4
 from scff.errors import DataError
 
 __all__ = ["write_atomically"]
-
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG}
 
 
 def write_atomically(path: Path, write: Callable[[Path], object], *, private: bool = False) -> None:
@@ -39,13 +36,16 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, private: bo
         If the directory is missing or cannot be written, if ``path`` is a device, a pipe or a directory, or if there is
         no room.
     """
-    target = Path(os.path.realpath(path)) if path.is_symlink() else path
-    if not target.parent.is_dir():
-        raise DataError(f"There is no directory {target.parent}; create it first.")
-    if target.exists() and not target.is_file():
-        raise DataError(f"{path} is not a regular file; name a file to write.")
-    temporary = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
+    if "\0" in str(path):
+        raise DataError(f"{str(path)!r} names no file: there is a zero byte in it.")
+    temporary: Path | None = None
     try:
+        target = Path(os.path.realpath(path)) if path.is_symlink() else path
+        if not target.parent.is_dir():
+            raise DataError(f"There is no directory {target.parent}; create it first.")
+        if target.exists() and not target.is_file():
+            raise DataError(f"{path} is not a regular file; name a file to write.")
+        temporary = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
         # Made before it is filled, so that nobody else can read what is private even while it grows.
         temporary.touch(0o600 if private else 0o666, exist_ok=False)
         if target.exists():
@@ -55,9 +55,9 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, private: bo
             os.fsync(file.fileno())
         temporary.replace(target)
     except OSError as error:
-        if error.errno not in _NO_ROOM:  # whatever else goes wrong in `write` is its own affair
-            raise
-        raise DataError(f"{path} cannot be written ({error.strerror}); check the folder and its room.") from error
+        why = error.strerror or (str(error).splitlines() or ["it failed"])[0][:160]
+        raise DataError(f"{path} cannot be written ({why}); check the folder, its permissions and its room.") from error
     finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)

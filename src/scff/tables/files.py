@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from scff.errors import DataError
 from scff.tables.atomic import write_atomically
+from scff.tables.formulas import defused
 from scff.tables.on_disk import is_wide, open_labelled, open_wide
 from scff.tables.table import Table
 
@@ -103,12 +104,16 @@ def split_target(frame: pd.DataFrame, target: str, path: Path) -> tuple[pd.DataF
     return frame.drop(columns=target), frame[target]
 
 
-def write_table(frame: pd.DataFrame, path: Path) -> None:
-    """Write CSV or Parquet by the name's ending, the whole file or none."""
+def write_table(frame: pd.DataFrame, path: Path, *, raw: bool = False) -> None:
+    """Write CSV or Parquet by the name's ending, the whole file or none.
+
+    Text that a spreadsheet would run (`scff.tables.formulas`) gets an apostrophe in CSV and TSV, unless ``raw``.
+    """
     if path.suffix in (".parquet", ".pq"):
         write_atomically(path, lambda temporary: frame.to_parquet(temporary, index=False))
     elif path.suffix in (".csv", ".tsv"):
         separator = "\t" if path.suffix == ".tsv" else ","
-        write_atomically(path, lambda temporary: frame.to_csv(temporary, sep=separator, index=False))
+        safe = frame if raw else defused(frame)
+        write_atomically(path, lambda temporary: safe.to_csv(temporary, sep=separator, index=False))
     else:
         raise DataError(f"The output {path} must end in .csv, .tsv or .parquet.")
