@@ -96,8 +96,8 @@ def split_target(frame: pd.DataFrame, target: str, path: Path) -> tuple[pd.DataF
     """Take the target column out of a table."""
     if target not in frame.columns:
         close = [str(name) for name in frame.columns if str(name).lower() == target.lower()]
-        listed = ", ".join(map(str, frame.columns[:8])) + (", ..." if frame.shape[1] > 8 else "")
-        hint = f"did you mean {close[0]!r}?" if close else f"its columns are {listed}"
+        listed = ", ".join(map(str, frame.columns[:8])) + (" and others" if frame.shape[1] > 8 else "")
+        hint = f"did you mean {close[0]!r}?" if close else f"its columns are {listed}."
         raise DataError(f"{path} has no column {target!r}; {hint}")
     if frame.shape[1] < 2:
         raise DataError(f"{path} has no column besides the target {target!r}.")
