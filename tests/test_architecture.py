@@ -100,7 +100,7 @@ def test_the_fold_is_the_paper():
 @pytest.mark.parametrize("backbone", ["nano", "tiny tabpfn-v1"])
 @pytest.mark.parametrize(("method", "most"), [("scff", 9), ("auto", 10)])
 def test_the_model_lies_a_few_frames_deep(backbone, method, most, monkeypatch, tmp_path):
-    """Frames from `fit` to the first call of the upstream model; the first one of `auto` is in a trial."""
+    """Frames from `fit` to the first layer of the model; the first one of `auto` is in a trial."""
     depths = []
 
     def spy(function):
@@ -111,9 +111,9 @@ def test_the_model_lies_a_few_frames_deep(backbone, method, most, monkeypatch, t
         return called
 
     if backbone == "nano":
-        from tabicl._model.embedding import ColEmbedding as encoder
+        from scff.backbones.tabicl.kernels import Kernels as encoder
 
-        monkeypatch.setattr(encoder, "_compute_embeddings_with_cache", spy(encoder._compute_embeddings_with_cache))
+        monkeypatch.setattr(encoder, "embed", spy(encoder.embed))
     else:
         from backbone_models import tiny_tabpfn_v1
         from scff.backbones.tabpfn.v1_net import TabPFNv1Net as encoder

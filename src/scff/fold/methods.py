@@ -13,7 +13,7 @@ from scff.fold.budget import settle
 from scff.fold.caches import MEMORY_BYTES, CacheMode, CacheStore
 from scff.fold.encode import Engine, FoldOptions, LocalEngine
 from scff.fold.mass_huber import MassHuber
-from scff.fold.native import Compiled, Native
+from scff.fold.native import Compiled, Native, OneLeaf
 from scff.fold.tokens import FoldedTokens
 from scff.gate.record import TailGate, TailRule
 from scff.memory.device import free_bytes, leaves_that_fit
@@ -104,9 +104,15 @@ def compile_view(
     *,
     rule: TailRule | None = None,
     gate: TailGate | None = None,
+    narrow: bool = False,
 ) -> Compiled:
-    """Compile one view of a support table with one of the paper's methods; `fold` has the parameters."""
+    """Compile one view of a support table with one of the paper's methods; `fold` has the parameters.
+
+    Without a plan a ``narrow`` table is read as one leaf, any other by the backbone's own inference, call for call.
+    """
     method, options = runtime.method, runtime.options
+    if plan is None and narrow and not isinstance(view, TokenView):
+        return OneLeaf(view, options.query_chunk)
     if plan is None:
         return Native(view, view.columns)
     if method == "raw-core":

@@ -104,7 +104,9 @@ class Coded:
             if shown is None:
                 continue
             view = shown.views.view(0)
-            compiled = compile_view(view, shown.plan, coded.y, coded.runtime(view, shown.plan, shown.method))
+            compiled = compile_view(
+                view, shown.plan, coded.y, coded.runtime(view, shown.plan, shown.method), narrow=shown.narrow
+            )
             word = _Word(case.backbone, shown, compiled, np.searchsorted(np.unique(word_K), word_K))
             if shown.held_back is not None:
                 held.append(word.logs(shown.held_back))

@@ -203,4 +203,4 @@ def _narrow(case: Case, columns: IntArray, summaries: tuple[tuple[str, FloatArra
         for i, (scale, landmarks, summary) in enumerate(summaries):
             parts[i] = summary(case.meet(case.support, _SCALES[scale]))
             parts[i][case.landmarks] = landmarks
-    return Shown(case.views_of(table(case.support, parts)), "native", None, None, held_back, table)
+    return Shown(case.views_of(table(case.support, parts)), "native", None, None, held_back, table, narrow=True)

@@ -49,6 +49,8 @@ class Shown:
         The case's held-back rows, shown the same way.
     table : callable
         Shows query rows the same way.
+    narrow : bool
+        Whether it is a table made here, of one leaf.
     """
 
     views: Views[Any]
@@ -57,6 +59,7 @@ class Shown:
     rule: TailRule | None
     held_back: Table | None
     table: Callable[[Table], Table]
+    narrow: bool = False
 
 
 class Presentation(Protocol):

@@ -95,7 +95,7 @@ def read(case: Case, choice: Choice, gates: Sequence[TailGate | None] | None = N
     for i in range(len(shown.views)):
         gate = gates[i] if gates else None
         own = shown.views.view(i) if i else first
-        view = compile_view(own, shown.plan, case.y, runtime, rule=shown.rule, gate=gate)
+        view = compile_view(own, shown.plan, case.y, runtime, rule=shown.rule, gate=gate, narrow=shown.narrow)
         if choice.share != 1.0 and gate is None and isinstance(view, Folded):  # a known gate has its step already
             view = view.at(choice.share)
         views.append(view)

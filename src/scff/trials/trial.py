@@ -119,7 +119,7 @@ def trial(episode: Episode, alternatives: Sequence[Presentation | Answering]) ->
             assert shown.held_back is not None
             view = shown.views.view(0)
             runtime = case.runtime(view, shown.plan, shown.method)
-            compiled = compile_view(view, shown.plan, case.y, runtime, rule=shown.rule)
+            compiled = compile_view(view, shown.plan, case.y, runtime, rule=shown.rule, narrow=shown.narrow)
             if len(alternative.shares) == 1:
                 logits = {1.0: compiled.predict(shown.held_back)}
             elif isinstance(compiled, Folded) and compiled.gate.accepted is not None:

@@ -3,7 +3,8 @@
 TabICL treats columns independently in its column embedding and rows independently in its row interaction, but on a
 CPU it pushes the whole table through each of their layers at once. Here a leaf goes through in blocks, a few columns
 and then a few rows at a time, so that the working set stays in the processor's cache and memory holds one embedded
-leaf. The arithmetic is the same. On accelerators TabICL's own calls are used: it batches by free memory there.
+leaf, and through layers packed for it (:mod:`scff.backbones.tabicl.kernels`). The arithmetic is the same. On
+accelerators TabICL's own calls are used: it batches by free memory there.
 
 Shape legend: ``G`` leaves, ``S``/``Q``/``T`` support/query/all rows, ``W`` columns, ``E`` embedding width.
 """
@@ -17,6 +18,7 @@ import torch
 from tabicl._model.kv_cache import KVCache, KVCacheEntry
 from tabicl._model.tabicl import TabICL
 
+from scff.backbones.tabicl.kernels import Kernels
 from scff.memory.budget import Footprint
 from scff.memory.pages import own_pages
 
@@ -59,6 +61,7 @@ class LeafEncoder:
         self._kept_per_column = 8 * model.col_num_blocks * model.col_num_inds * model.embed_dim
         self._group = columns_in_token(model)
         self._upstream = torch.device(config.COL_CONFIG.device).type != "cpu"
+        self._kernels = None if self._upstream else Kernels.of(model)
         # Above the model's classes a target-aware embedding averages over the digits of the label.
         many = int(y_1S.max()) + 1 > model.max_classes > 0
         self._labels = label_digits(model, y_1S) if many and self._columns.target_aware else [y_1S]
@@ -149,14 +152,8 @@ class LeafEncoder:
             total: torch.Tensor | None = None
             for digit, whole in enumerate(caches):
                 part = KVCache() if labels is not None else whole[start : start + step]
-                embedded = self._columns._compute_embeddings_with_cache(
-                    block,
-                    col_cache=part,
-                    train_size=n_rows if labels is not None else None,
-                    y_train=None if labels is None else labels[digit].expand(len(block), -1),
-                    use_cache=labels is None,
-                    store_cache=labels is not None,
-                )
+                y = None if labels is None else labels[digit].expand(len(block), -1)
+                embedded = self._embed_block(block, part, y)
                 if fill:
                     _fill(whole, part, start, width)
                 total = embedded if total is None else total + embedded
@@ -166,6 +163,20 @@ class LeafEncoder:
             out[:, n_cls + start : n_cls + start + len(block)] = total.transpose(0, 1)
         return out
 
+    def _embed_block(self, features_WTg: torch.Tensor, kv: KVCache, y: torch.Tensor | None) -> torch.Tensor:
+        """Column embedding of a block of columns: of the support with its labels, or of queries by what it taught."""
+        if self._kernels is not None:
+            return self._kernels.embed(features_WTg, kv, y)
+        embedded: torch.Tensor = self._columns._compute_embeddings_with_cache(
+            features_WTg,
+            col_cache=kv,
+            train_size=None if y is None else features_WTg.shape[1],
+            y_train=y,
+            use_cache=y is None,
+            store_cache=y is not None,
+        )
+        return embedded
+
     def _features(self, x_TW: torch.Tensor) -> torch.Tensor:
         if self._columns.feature_group:
             grouped: torch.Tensor = self._columns.feature_grouping(x_TW[None])[0]
@@ -174,9 +185,12 @@ class LeafEncoder:
 
     def _aggregate(self, e_TWE: torch.Tensor) -> torch.Tensor:
         """Row interaction, a block of rows at a time."""
-        step = max(1, self._block_bytes // (4 * e_TWE[0].numel()))
-        starts = range(0, len(e_TWE), step)
-        return torch.cat([self._rows._aggregate_embeddings(e_TWE[i : i + step][None])[0] for i in starts])
+        # The layers between are several times wider: half a block of rows keeps them in the cache.
+        step = max(1, self._block_bytes // (8 * e_TWE[0].numel()))
+        blocks = [e_TWE[i : i + step] for i in range(0, len(e_TWE), step)]
+        if self._kernels is not None:
+            return torch.cat([self._kernels.aggregate(block) for block in blocks])
+        return torch.cat([self._rows._aggregate_embeddings(block[None])[0] for block in blocks])
 
     def _learn_upstream(self, x_GSW: torch.Tensor) -> tuple[torch.Tensor, Tensors]:
         caches = [KVCache() for _ in self._labels]

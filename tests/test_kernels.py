@@ -1,0 +1,110 @@
+"""The packed feature encoder computes what TabICL does, to rounding, and leaves to it what it does not know."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from tabicl._model.kv_cache import KVCache
+from tabicl._model.tabicl import TabICL
+
+from conftest import make_wide
+from scff import FoldedClassifier
+from scff.backbones.tabicl.kernels import Kernels
+
+SMALL = {
+    "max_classes": 4,
+    "embed_dim": 16,
+    "col_num_blocks": 2,
+    "col_nhead": 2,
+    "col_num_inds": 4,
+    "row_num_blocks": 2,
+    "row_nhead": 2,
+    "row_num_cls": 3,
+    "icl_num_blocks": 1,
+    "icl_nhead": 2,
+    "zero_init": False,
+}
+LAYOUTS = {
+    "plain": {},
+    "labels in columns": {"col_target_aware": True},
+    "groups": {"col_target_aware": True, "col_feature_group": True},
+    "tokens of three columns": {"col_feature_group": "valid"},
+    "halves": {"row_rope_interleaved": False},
+    "no scalable softmax": {"col_ssmax": "none"},
+    "another scalable softmax": {"col_ssmax": "ssmax"},
+    "norms without a shift": {"bias_free_ln": True},
+    "regression": {"max_classes": 0, "col_target_aware": True},
+}
+
+
+def model_of(seed=0, **layout):
+    torch.manual_seed(seed)
+    model = TabICL(**(SMALL | layout)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 1:  # norms and biases that do something
+                parameter.add_(0.3 * torch.randn_like(parameter))
+    return model
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("scale", [1.0, 60.0])
+def test_columns_and_rows_are_encoded_as_tabicl_does(layout, scale):
+    model = model_of(**LAYOUTS[layout])
+    kernels, columns = Kernels.of(model), model.col_embedder
+    assert kernels is not None
+    support, query = (
+        scale * torch.randn(5, 9, columns.in_linear.in_features),
+        torch.randn(5, 6, columns.in_linear.in_features),
+    )
+    y = (torch.arange(9) % 3).float().expand(5, -1)
+    theirs, ours = KVCache(), KVCache()
+    with torch.no_grad():
+        expected = columns._compute_embeddings_with_cache(support, theirs, 9, y, use_cache=False, store_cache=True)
+        close(kernels.embed(support, ours, y), expected)
+        for index, entry in theirs.kv.items():
+            close(ours.kv[index].key, entry.key)
+            close(ours.kv[index].value, entry.value)
+        expected = columns._compute_embeddings_with_cache(query, theirs, use_cache=True, store_cache=False)
+        close(kernels.embed(query, theirs, None), expected)
+        rows = scale * torch.randn(7, 11, 16)
+        close(kernels.aggregate(rows.clone()), model.row_interactor._aggregate_embeddings(rows[None])[0])
+        wider = torch.randn(2, 30, 16)
+        close(kernels.aggregate(wider.clone()), model.row_interactor._aggregate_embeddings(wider[None])[0])
+
+
+def close(ours, theirs):
+    torch.testing.assert_close(ours, theirs, atol=2e-5 * float(theirs.abs().max()), rtol=1e-4)
+
+
+def test_scores_that_would_overflow_are_taken_the_usual_way_round():
+    model = model_of()
+    with torch.no_grad():
+        for block in model.row_interactor.tf_row.blocks:
+            block.attn.in_proj_weight *= 30
+        rows = torch.randn(3, 8, 16)
+        expected = model.row_interactor._aggregate_embeddings(rows[None])[0]
+        assert torch.isfinite(expected).all()
+        close(Kernels(model).aggregate(rows.clone()), expected)
+
+
+@pytest.mark.parametrize("layout", [{"col_affine": True}, {"norm_first": False}, {"activation": "relu"}])
+def test_other_layouts_are_left_to_tabicl(layout):
+    assert Kernels.of(model_of(**layout)) is None
+
+
+def test_kernels_are_packed_once_and_go_with_their_model():
+    model = model_of()
+    assert Kernels.of(model) is Kernels.of(model)
+
+
+def test_without_them_probabilities_are_the_same_but_for_rounding(monkeypatch):
+    X, y, Q = make_wide(n_columns=200)
+    ours = FoldedClassifier("nano", method="scff", leaf_width=40).fit(X, y)
+    assert len(ours.plan_.leaves) > 1
+    p = ours.predict_proba(Q)
+    monkeypatch.setattr(Kernels, "of", classmethod(lambda cls, model: None))
+    theirs = FoldedClassifier("nano", method="scff", leaf_width=40).fit(X, y).predict_proba(Q)
+    np.testing.assert_allclose(p, theirs, atol=1e-5)
+    assert (p != theirs).any()  # the packed encoder was in use
