@@ -167,12 +167,12 @@ def test_columns_missing_at_predict_are_named(folder, model):
     pd.read_parquet(folder / "test.parquet").drop(columns=["mean radius", "mean area"]).to_csv(folder / "few.csv")
     done = scff("predict", model, folder / "few.csv", "-o", folder / "never.csv")
     assert done.returncode == 2
-    assert "lacks the column 'mean radius' and 1 more" in done.stderr
+    assert "few.csv: The column 'mean radius' and 1 more that the model was fitted on is missing" in done.stderr
     assert not (folder / "never.csv").exists()
 
 
 def test_output_must_have_a_known_ending_and_an_existing_directory(folder, model):
-    for output, sentence in (("x.xlsx", "must end in"), ("no/where/x.csv", "There is no directory no/where")):
+    for output, sentence in (("x.xlsx", "must end in"), ("no/where/x.csv", "no/where; create it first")):
         done = scff("predict", model, folder / "test.parquet", "-o", output, cwd=folder)
         assert (done.returncode, sentence in done.stderr) == (2, True), done.stderr
 

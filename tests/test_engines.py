@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import shutil
 import signal
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from typer.testing import CliRunner
 
+import serving_models
 from conftest import compile_anew, make_wide, paper
 from scff.backbones.base import LeafCache
-from scff.cli.main import app
 from scff.errors import DataError
 from scff.fold.algorithm import fold
 from scff.fold.encode import FoldOptions, Queries
 from scff.memory.device import leaves_that_fit, to_device
+from scff.serving import Scorer, score
 from scff.tables.table import Table
 
 SETTINGS = {"leaf_width": 16, "tail": "raw-residual"}
@@ -166,40 +168,57 @@ def test_a_worker_killed_in_the_middle_changes_nothing(ray, tmp_path, moment):
     np.testing.assert_allclose(logits, folded.predict(Table(Q)).numpy(), atol=1e-5)
 
 
-def test_parts_are_scored_on_the_cluster(ray, tmp_path):
-    X, y, Q = make_wide(n_columns=40, n_query=23)
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory):
+    """A model file, a folder of five parts in two partitions with keys, and the probabilities of all rows."""
+    folder = tmp_path_factory.mktemp("scored")
+    X, y, Q = make_wide(n_columns=40, n_query=50)
     names = [f"g{j}" for j in range(40)]
-    pd.DataFrame(X, columns=names).assign(label=y).to_parquet(tmp_path / "support.parquet")
-    query = pd.DataFrame(Q, columns=names)
-    parts = tmp_path / "parts"
-    parts.mkdir()
-    for i, start in enumerate(range(0, 23, 6)):
-        query[start : start + 6].to_parquet(parts / f"part-{i}.parquet")
-    query.to_parquet(tmp_path / "query.parquet")
-    (parts / "_SUCCESS").touch()
-
-    def run(*arguments):
-        done = CliRunner().invoke(app, [str(a) for a in arguments])
-        assert done.exit_code == 0, done.output
-
-    run("fit", tmp_path / "support.parquet", "-t", "label", "-b", "nano", "-o", tmp_path / "m.scff")
-    tables = {"whole": ("query.parquet", "local"), "parts": ("parts", "local"), "cluster": ("parts", "ray")}
-    for name, (table, engine) in tables.items():
-        output = tmp_path / f"{name}.csv"
-        run("predict", tmp_path / "m.scff", tmp_path / table, "--engine", engine, "-o", output)
-    whole = pd.read_csv(tmp_path / "whole.csv")
-    assert len(whole) == 23
-    for name in ("parts", "cluster"):
-        pd.testing.assert_frame_equal(pd.read_csv(tmp_path / f"{name}.csv"), whole, rtol=0, atol=1e-5)
+    clf = paper("nano", method="raw-core").fit(pd.DataFrame(X, columns=names), y)
+    clf.save(folder / "m.scff")
+    query = pd.DataFrame(Q, columns=names).assign(key=np.arange(50))
+    query.iloc[20, 0] = 1e6  # the first row of the third part
+    for i in range(5):
+        part = folder / "parts" / f"half={i // 3}" / f"part-{i}.parquet"
+        part.parent.mkdir(parents=True, exist_ok=True)
+        query[10 * i : 10 * i + 10].to_parquet(part)
+    return folder, clf.predict_proba(query[names])
 
 
-def test_an_error_on_a_worker_is_the_same_sentence(ray, tmp_path):
-    from scff.serving.ray import score_parts
+def test_a_folder_is_scored_on_a_cluster_where_a_worker_dies(ray, scored, tmp_path, monkeypatch):
+    folder, proba = scored
+    shutil.copytree(folder / "parts", tmp_path / "parts")
+    (tmp_path / "parts" / "half=1" / "part-9.parquet").write_bytes(b"PAR1 this is not a table")
+    note = tmp_path / "note"
+    ray.cloudpickle.register_pickle_by_value(serving_models)  # a worker of Ray cannot import it
+    monkeypatch.setattr("scff.serving.run.Scorer", functools.partial(serving_models.Deadly, note=note))
+    done = score(folder / "m.scff", tmp_path / "parts", tmp_path / "out", keep=["key"], engine="ray")
+    assert note.exists()  # one was killed
+    assert [failure.part for failure in done.failed] == ["half=1/part-9.parquet"]
+    assert done.rows == 50
+    out = pd.read_parquet(tmp_path / "out").sort_values("key")
+    assert list(out["key"]) == list(range(50))
+    assert set(out["half"]) == {0, 1}
+    np.testing.assert_allclose(out[["p_0", "p_1"]], proba, atol=1e-5)
+    again = score(folder / "m.scff", tmp_path / "parts", tmp_path / "out", keep=["key"])
+    assert (again.skipped, again.rows) == (5, 0)  # what a cluster has finished nobody does again
 
-    X, y, _ = make_wide(n_columns=20)
-    clf = paper("nano").fit(pd.DataFrame(X, columns=[f"g{j}" for j in range(20)]), y)
-    with pytest.raises(DataError, match="There is no file"):
-        list(score_parts(clf, [tmp_path / "missing.parquet"], True))
+
+def test_a_scorer_is_a_stage_of_ray_data(ray, scored, tmp_path):
+    folder, proba = scored
+    rows = ray.data.read_parquet(str(folder / "parts"))
+    stage = rows.map_batches(
+        Scorer,
+        fn_constructor_args=[str(folder / "m.scff")],
+        fn_constructor_kwargs={"keep": ["key", "half"]},
+        batch_format="pyarrow",
+        batch_size=16,
+        compute=ray.data.ActorPoolStrategy(size=1),
+    )
+    stage.write_parquet(str(tmp_path / "out"), partition_cols=["half"])
+    out = pd.read_parquet(tmp_path / "out").sort_values("key")
+    assert list(out["key"]) == list(range(50))
+    np.testing.assert_allclose(out[["p_0", "p_1"]], proba, atol=1e-5)
 
 
 def test_a_worker_unpacks_a_model_once(ray):

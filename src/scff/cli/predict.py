@@ -1,47 +1,94 @@
-"""``scff predict``: predict the rows of a table."""
+"""``scff predict``: predict the rows of a table, however large, and go on where an earlier run ended."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scff.cli.console import out, wants_bars
-from scff.cli.options import Engine, Json, TablePath
-from scff.cli.output import plain, print_json
+from scff.cli.console import err, out, wants_bars
+from scff.cli.options import Engine, Json
+from scff.cli.output import print_json
+from scff.errors import DataError
+
+if TYPE_CHECKING:
+    from scff.serving import Progress, Scored
 
 __all__ = ["predict"]
 
+# Of parts that could not be scored, as many are named; the count says the rest.
+_NAMED = 10
+
 
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="File written by `scff fit`.")],
-    table: TablePath,
-    output: Annotated[Path, typer.Option("--output", "-o", help="CSV, TSV or Parquet file to write.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="File written by `scff fit`.")],
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="A table, a folder of Parquet files, or the URL of either.")
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="CSV, TSV or Parquet file to write, or a folder: a part for a part.")
+    ],
+    keep: Annotated[
+        list[str] | None, typer.Option("--keep", "-k", help="Column to write too, before the prediction; repeatable.")
+    ] = None,
     proba: Annotated[bool, typer.Option(help="Also write one probability column per class.")] = True,
+    workers: Annotated[int | None, typer.Option(help="Processes; as many as cores by default.")] = None,
+    memory_limit: Annotated[str | None, typer.Option(help="Budget for added memory, such as 2GiB.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, ...; that of the fit by default.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Begin anew in a folder that has scores.")] = False,
     engine: Engine = "local",
     raw: Annotated[bool, typer.Option("--raw", help="Write labels that a spreadsheet would run as they are.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Predict the rows of a table, or of a directory of Parquet files in the order of their names."""
-    import pandas as pd
+    """Predict the rows of a table, or of every Parquet file of a folder; killed and run again, it goes on."""
+    from scff.serving import score
 
-    from scff.models.file import load
-    from scff.serving.score import local_copy, parts_of, score_table
-    from scff.tables.files import write_table
-
-    clf = local_copy(load(model), progress=bool(wants_bars(as_json)))
-    parts = parts_of(table)
-    if engine == "ray":
-        from scff.serving.ray import score_parts
-
-        scored = list(score_parts(clf, parts, proba))
-    else:
-        scored = [score_table(clf, part, proba) for part in parts]
-    predicted = pd.concat(scored, ignore_index=True)
-    write_table(predicted, output, raw=raw)
+    watched = wants_bars(as_json)
+    status = err.status("starting") if watched else None
+    if status is not None:
+        status.start()
+    try:
+        scored = score(
+            model,
+            table,
+            output,
+            proba=proba,
+            keep=keep or (),
+            workers=workers,
+            memory_limit=memory_limit,
+            device=device,
+            engine=engine,
+            overwrite=overwrite,
+            raw=raw,
+            on_progress=lambda progress: None if status is None else status.update(_line(progress)),
+        )
+    finally:
+        if status is not None:
+            status.stop()
+    if scored.parts == 1 and scored.failed:
+        raise DataError(scored.failed[0].reason)
     if as_json:
-        classes = getattr(clf, "classes_", ())
-        return print_json({"output": str(output), "rows": len(predicted), "classes": [plain(c) for c in classes]})
-    out.print(f"{len(predicted)} predictions written to {output}")
-    return None
+        print_json(asdict(scored))
+    else:
+        _say(scored)
+    if scored.failed:
+        raise typer.Exit(1)
+
+
+def _line(progress: Progress) -> str:
+    left = progress.seconds_left
+    to_go = "" if left is None else f", {int(left // 60)}:{int(left % 60):02d} to go"
+    parts = "" if progress.total == 1 else f"{progress.parts} of {progress.total} parts, "
+    return f"{parts}{progress.rows:,} rows, {progress.rows_per_second:,.0f} a second{to_go}"
+
+
+def _say(scored: Scored) -> None:
+    parts = "" if scored.parts == 1 else f" in {scored.parts - scored.skipped - len(scored.failed)} parts"
+    out.print(f"{scored.rows} predictions written to {scored.output}{parts}", soft_wrap=True)
+    if scored.skipped:
+        out.print(f"{scored.skipped} parts were there already")
+    for failure in scored.failed[:_NAMED]:
+        err.print(f"scff: not scored: {failure.reason}", soft_wrap=True)
+    if len(scored.failed) > _NAMED:
+        err.print(f"scff: and {len(scored.failed) - _NAMED} more parts")

@@ -1,49 +1,107 @@
-"""Many tables scored by one model on a Ray cluster."""
+"""Parts scored on a Ray cluster, by actors that Ray Data feeds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import pickle
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
-from scff.fold.ray import RETRIES, connect, result_of, unpacked
-from scff.serving.score import local_copy, score_table
+from scff.errors import DataError, SCFFError
+from scff.fold.ray import connect
+from scff.serving.parts import Job, score_part
+from scff.serving.places import Part
+from scff.serving.worker import failure
+from scff.serving.workers import ATTEMPTS, Event, Happened, died
 
-if TYPE_CHECKING:
-    import pandas as pd
+__all__ = ["score_on_ray"]
 
-    from scff.estimators.classifier import FoldedClassifier
-    from scff.estimators.regressor import FoldedRegressor
-
-__all__ = ["score_parts"]
+# More blocks of parts than this cost Ray more than they give it to balance.
+_MOST_BLOCKS = 1000
 
 
-def score_parts(
-    model: FoldedClassifier | FoldedRegressor, parts: Sequence[Path], proba: bool
-) -> Iterator[pd.DataFrame]:
-    """Predict the rows of many tables, each a task; the model is unpacked and compiled once per worker.
+class _Attempts:
+    """On the cluster: how often each part was begun. Ray would hand out a part that kills its workers for ever."""
+
+    def __init__(self) -> None:
+        self._begun: Counter[str] = Counter()
+
+    def begin(self, name: str) -> int:
+        """How often, this time included."""
+        self._begun[name] += 1
+        return self._begun[name]
+
+
+class _PartScorer:
+    """On a worker: the model, loaded once, and the parts that come."""
+
+    def __init__(self, job: Job, attempts: Any) -> None:
+        self._job, self._attempts = job, attempts
+        job.scorer.model.fitted_.compiled()
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[bytes]]:
+        """Score the parts of a batch; what cannot be scored is an answer too."""
+        return {"packed": [pickle.dumps(self._score(pickle.loads(packed))) for packed in batch["packed"]]}
+
+    def _score(self, part: Part) -> Event:
+        import ray
+
+        if ray.get(self._attempts.begin.remote(part.name)) > ATTEMPTS:
+            return Event(part, failed=f"{part.name}: {died()}")
+        try:
+            record = score_part(self._job, part)
+        except Exception as error:
+            return Event(part, failed=failure(error))
+        return Event(part, rows=record.rows, share=1.0, record=record)
+
+
+def score_on_ray(job: Job, parts: Sequence[Part], happened: Happened, workers: int | None = None) -> None:
+    """Score parts on a cluster: the one in use, the one ``RAY_ADDRESS`` names, or a new one on this machine.
+
+    Ray Data hands a part to an actor when it is free, and again to another one when it dies. An actor reads its part a
+    few rows at a time and writes it whole, as a process of this machine would.
 
     Parameters
     ----------
-    model : FoldedClassifier or FoldedRegressor
-        A fitted model.
-    parts : sequence of Path
-        Tables, at paths that every worker can read.
-    proba : bool
-        Also give one probability column per class.
-
-    Yields
-    ------
-    DataFrame
-        Predictions of each table, in the order of ``parts``.
+    job : Job
+    parts : sequence of Part
+        At places that every worker can reach.
+    happened : callable
+        Told of every part that is finished or given up.
+    workers : int, optional
+        Most actors; as many as the cluster has cores, or GPUs, by default.
     """
+    if not parts:
+        return
+    if not (job.out.is_shared and parts[0].place.is_shared):
+        raise DataError("Files in the memory of this process cannot be scored on a cluster; use engine local.")
     ray = connect()
-    task = ray.remote(_score).options(max_retries=RETRIES)
-    shared = [ray.put(local_copy(model, progress=False))]  # without what it has compiled: a worker is on its own
-    for sent in [task.remote(shared, path, proba) for path in parts]:
-        yield result_of(ray, sent)
+    from ray import data
+
+    there = ray.cluster_resources()
+    gpus = 1 if there.get("GPU", 0) >= 1 and job.scorer.model.fitted_.settings.device != "cpu" else 0
+    most = workers or max(1, int(there.get("GPU" if gpus else "CPU", 1)))
+    rows = data.from_items(
+        [{"packed": pickle.dumps(part)} for part in parts], override_num_blocks=min(len(parts), _MOST_BLOCKS)
+    )
+    rows.context.enable_progress_bars = False
+    answers = rows.map_batches(
+        _PartScorer,
+        batch_size=1,
+        compute=data.ActorPoolStrategy(min_size=1, max_size=min(most, len(parts))),
+        fn_constructor_kwargs={"job": job, "attempts": ray.remote(num_cpus=0)(_Attempts).remote()},
+        num_gpus=gpus or None,
+        num_cpus=1,
+    )
+    try:
+        for answer in answers.iter_rows():
+            happened(pickle.loads(answer["packed"]))
+    except ray.exceptions.RayError as error:
+        raise (_cause(error) or DataError(f"Ray could not go on: {error}")) from error
 
 
-def _score(shared: list[Any], path: Path, proba: bool) -> pd.DataFrame:
-    """On a worker: predictions of one table."""
-    return score_table(unpacked(shared), path, proba)
+def _cause(error: BaseException | None) -> SCFFError | None:
+    """The sentence of this library behind what Ray says."""
+    while error is not None and not isinstance(error, SCFFError):
+        error = getattr(error, "cause", None) or error.__cause__
+    return error

@@ -1,0 +1,295 @@
+"""Scores of a whole table: a file or a folder in, a file or a folder out, and what came of it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+from scff.errors import DataError, MemoryBudgetError
+from scff.memory.budget import parse_bytes
+from scff.serving.gather import gather
+from scff.serving.manifest import Head, Manifest
+from scff.serving.parts import Job, carried
+from scff.serving.places import Part, Place, parts_of, place_of
+from scff.serving.scorer import Scorer
+from scff.serving.workers import Event, Happened, cores, score_here, score_in_processes
+
+__all__ = ["Failure", "Progress", "Scored", "score"]
+
+logger = logging.getLogger(__name__)
+
+# Less than this is scored before another process has imported what it needs.
+_WORTH_PROCESSES = 32 << 20
+_FILES = (".parquet", ".pq", ".csv", ".tsv")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A part that was not scored.
+
+    Attributes
+    ----------
+    part : str
+    reason : str
+        One sentence.
+    """
+
+    part: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is.
+
+    Attributes
+    ----------
+    parts, total : int
+        Parts behind us, and all of them.
+    rows : int
+        Predicted in this run.
+    rows_per_second : float
+    seconds_left : float or None
+        None before anything can be said.
+    """
+
+    parts: int
+    total: int
+    rows: int
+    rows_per_second: float
+    seconds_left: float | None
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What came of a run.
+
+    Attributes
+    ----------
+    output : str
+    parts : int
+        Parts of the table.
+    skipped : int
+        Parts that an earlier run had finished.
+    rows : int
+        Rows predicted in this run.
+    failed : tuple of Failure
+        Parts that were not scored; the others were.
+    seconds : float
+    peak_bytes : int
+        Most memory that predicting added in any one process.
+    """
+
+    output: str
+    parts: int
+    skipped: int
+    rows: int
+    failed: tuple[Failure, ...]
+    seconds: float
+    peak_bytes: int
+
+
+def score(
+    model: Any,
+    source: Any,
+    output: Any,
+    *,
+    proba: bool = True,
+    keep: Sequence[str] = (),
+    workers: int | None = None,
+    memory_limit: int | str | None = None,
+    device: str | None = None,
+    engine: Literal["local", "ray"] = "local",
+    overwrite: bool = False,
+    raw: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    on_progress: Callable[[Progress], object] = lambda _: None,
+) -> Scored:
+    """Predict every row of a table that may be larger than memory, and go on where an earlier run ended.
+
+    Every part of a folder becomes a part of the same name, hive partitions included, and is written whole or not at
+    all. A run that was killed, however often, is called again with the same arguments: finished parts are skipped, and
+    in the end every row is there exactly once, in the order of its part.
+
+    Parameters
+    ----------
+    model : path or URL
+        A model file.
+    source : path, URL, pyarrow Dataset, or a list of paths or URLs
+        A table, or a folder of Parquet files.
+    output : path or URL
+        A ``.csv``, ``.tsv`` or ``.parquet`` file, or a folder.
+    proba : bool, default=True
+        Also write one probability column per class.
+    keep : sequence of str
+        Columns that are written too, before the prediction; row names are anyway.
+    workers : int, optional
+        Processes; by default as many as there are cores and parts, and one where there is little to do.
+    memory_limit : int or str, optional
+        Budget for the memory that all of them add together.
+    device : str, optional
+    engine : {"local", "ray"}, default="local"
+        ``"ray"`` scores the parts on a Ray cluster; every worker must see the files.
+    overwrite : bool, default=False
+        Remove what an earlier run wrote to the folder.
+    raw : bool, default=False
+        Write text to CSV and TSV that a spreadsheet would run (`scff.tables.formulas`) as it is.
+    storage_options : mapping, optional
+        For fsspec, such as credentials.
+    on_progress : callable
+        Told a `Progress` after every batch of rows.
+
+    Returns
+    -------
+    Scored
+
+    Raises
+    ------
+    SCFFError
+        If nothing can be scored: no such model, table or column, or a folder that is another run's. A single part that
+        cannot be scored is no such error and stands in ``failed``.
+    """
+    started = time.monotonic()
+    parts = parts_of(source, storage_options)
+    target = place_of(output, storage_options)
+    _keep_apart(parts, target)
+    is_file = _is_file(output, target)
+    count = _count(workers, parts, target)
+    limit = None if memory_limit is None else parse_bytes(memory_limit)
+    scorer = Scorer(model, proba=proba, device=device)
+    job = replace(_job(scorer, parts, keep, target, is_folder=not is_file), raw=raw)
+    if is_file and len(parts) == 1:
+        run = _Run(parts, on_progress)
+        score_here(_within(job, limit, 1), parts, run)
+        return run.scored(str(target), 0, time.monotonic() - started)
+    if is_file:  # by way of a folder, so that this too can be killed and taken up again
+        job = replace(job, out=_beside(target), is_folder=True)
+    head = Head.of(scorer.digest, job.schema)
+    with Manifest(job.out, head, overwrite=overwrite) as manifest:
+        todo = [part for part in parts if not manifest.has(part)]
+        run = _Run(todo, on_progress, manifest)
+        if engine == "ray":
+            from scff.serving.ray import score_on_ray
+
+            score_on_ray(_within(job, limit, 1), todo, run, workers)
+        else:
+            _score_locally(job, todo, run, min(count, len(todo)), limit)
+        gone = set(manifest.done) - {part.name for part in parts}
+        if gone:
+            logger.warning("%s holds predictions of %d parts that %s has no more", job.out, len(gone), source)
+    if is_file and not run.failed:
+        gather([(part, job.place(part)) for part in parts], replace(job, out=target, is_folder=False))
+        job.out.fs.rm(job.out.path, recursive=True)
+    return run.scored(str(target), len(parts) - len(todo), time.monotonic() - started)
+
+
+class _Run:
+    """Notes what happens, and says how far we are."""
+
+    def __init__(
+        self, parts: Sequence[Part], on_progress: Callable[[Progress], object], manifest: Manifest | None = None
+    ) -> None:
+        self._manifest, self._on_progress = manifest, on_progress
+        self._bytes, self._total = sum(part.size for part in parts), len(parts)
+        self._started = time.monotonic()
+        self._behind = 0.0
+        self.rows = self.finished = self.peak_bytes = 0
+        self.failed: list[Failure] = []
+
+    def __call__(self, event: Event) -> None:
+        self.rows += event.rows
+        self._behind += event.share * event.part.size
+        self.peak_bytes = max(self.peak_bytes, event.peak_bytes)
+        if event.record is not None:
+            self.finished += 1
+            if self._manifest is not None:
+                self._manifest.add(event.record)
+        if event.failed is not None:
+            self.finished += 1
+            self.failed.append(Failure(event.part.name, event.failed))
+            logger.info("not scored: %s", event.failed)
+        seconds = max(1e-9, time.monotonic() - self._started)
+        left = seconds * (self._bytes - self._behind) / self._behind if self._behind > 0 else None
+        self._on_progress(Progress(self.finished, self._total, self.rows, self.rows / seconds, left))
+
+    def scored(self, output: str, skipped: int, seconds: float) -> Scored:
+        """What came of it."""
+        failed = tuple(sorted(self.failed, key=lambda failure: failure.part))
+        return Scored(output, self._total + skipped, skipped, self.rows, failed, seconds, self.peak_bytes)
+
+
+def _score_locally(job: Job, parts: Sequence[Part], run: Happened, count: int, limit: int | None) -> None:
+    """In as many processes as the limit lets work."""
+    while count > 1:
+        try:
+            return score_in_processes(_within(job, limit, count), parts, run, count)
+        except MemoryBudgetError:  # found before the first part: a smaller number has more each
+            count //= 2
+            logger.info("the memory limit is for %d processes", count)
+    return score_here(_within(job, limit, 1), parts, run)
+
+
+def _within(job: Job, limit: int | None, count: int) -> Job:
+    """Share a budget among processes, and in each between the rows that are read and the model."""
+    if limit is None:
+        return job
+    each = limit // count
+    scorer = job.scorer.limited(each - each // 4)
+    return replace(job, scorer=scorer, room=each // 4)
+
+
+def _job(scorer: Scorer, parts: Iterable[Part], keep: Sequence[str], out: Place, *, is_folder: bool) -> Job:
+    """What all parts are scored with; the first one that can be read says what is carried."""
+    first: DataError | None = None
+    for part in parts:
+        try:
+            kept = carried(part, keep)
+        except DataError as error:
+            first = first or error
+            continue
+        job = Job(scorer.keeping(kept.names), kept, out, is_folder)
+        job.scorer.check_names([*job.scorer.names, *kept.names])  # a name that predictions have
+        return job
+    assert first is not None
+    raise first
+
+
+def _count(workers: int | None, parts: Sequence[Part], target: Place) -> int:
+    if workers is not None and workers < 1:
+        raise DataError(f"workers is {workers}; use at least one process.")
+    if not target.is_shared or not parts[0].place.is_shared:
+        return 1  # nobody else could see the files
+    if workers is None and sum(part.size for part in parts) < _WORTH_PROCESSES:
+        return 1
+    return min(len(parts), workers or cores())
+
+
+def _keep_apart(parts: Sequence[Part], target: Place) -> None:
+    """Refuse an output among the inputs: the next run would read it as one."""
+    for part in parts:
+        root = part.place.path.removesuffix(part.name).rstrip("/")
+        if type(part.place.fs) is type(target.fs) and f"{target.path.rstrip('/')}/".startswith(f"{root}/"):
+            inside = len(parts) > 1 or target.path == part.place.path
+            if inside:
+                raise DataError(f"The output {target} lies in the folder that is read; choose a place outside.")
+
+
+def _is_file(output: Any, target: Place) -> bool:
+    """Whether one file is asked for: by the ending of the name, unless it is a folder or ends in a slash."""
+    suffix = PurePosixPath(target.path).suffix
+    if not suffix or str(output).endswith("/") or target.is_folder():
+        return False
+    if suffix not in _FILES:
+        raise DataError(f"The output {output} must end in .csv, .tsv or .parquet, or in a slash for a folder of parts.")
+    if target.is_local and not (folder := Path(target.path).parent).is_dir():
+        raise DataError(f"There is no directory {folder}; create it first.")
+    return True
+
+
+def _beside(target: Place) -> Place:
+    folder, _, name = target.path.rpartition("/")
+    return Place(target.fs, f"{folder}/.{name}.parts")
