@@ -15,8 +15,10 @@ from scff.backbones.registry import CheckpointRef
 from scff.errors import DataError, SCFFError
 from scff.estimators.fitted import Fitted
 from scff.fold.caches import CacheMode
+from scff.fold.threads import refuse_after_fork
 from scff.memory.budget import parse_bytes
 from scff.plan.plan import FoldPlan
+from scff.tables.keeping import keep_rows
 from scff.tables.on_disk import open_wide
 from scff.tables.table import Table, as_table
 from scff.trials.case import Settings
@@ -79,13 +81,16 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _read_support(self, X: Any) -> tuple[Table, Self]:
         """A support table, and a copy of this estimator that has its heads: one that may fail to be fitted."""
+        refuse_after_fork()
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
-        return copy._read(X, reset=True), copy
+        # Under a limit not even a copy of the rows is made.
+        return keep_rows(copy._read(X, reset=True), X, copy=self.memory_limit is None), copy
 
     def _read_queries(self, X: Any) -> tuple[Table, Fitted]:
         """Query rows, and the record they are to be predicted with."""
         self._record()
+        refuse_after_fork()
         now = object.__new__(type(self))  # as it is now: another thread may be fitting it anew
         now.__dict__.update(self.__dict__)
         support = now.fitted_.support

@@ -159,6 +159,9 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, groups: Any = None) -> FoldedClassifier:
         """Compile a labelled support table.
 
+        The rows are kept, for predictions and for the file: an array is copied, a DataFrame when it is changed later.
+        With ``memory_limit`` an array is not copied but marked read-only. Files are left where they are.
+
         Parameters
         ----------
         X : array-like, DataFrame, Table or path of shape (n_rows, n_columns)

@@ -105,6 +105,9 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> FoldedRegressor:
         """Compile a labelled support table.
 
+        The rows are kept, for predictions and for the file: an array is copied, a DataFrame when it is changed later.
+        With ``memory_limit`` an array is not copied but marked read-only. Files are left where they are.
+
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_columns)

@@ -99,7 +99,7 @@ def _parameter() -> Coder:
 def _coders() -> Coders:
     coders = Coders()
     coders.names |= {"TailMap": TailMap}
-    coders.left_out[Fitted] = ("support", "classes", "_compiled")
+    coders.left_out[Fitted] = ("support", "classes", "_compiled", "_compiling")
     coders.fields[FoldPlan] = {"names": _TableNames()}
     coders.fields[CheckpointRef] = {"path": _FileName()}
     share, weight = (lambda x: 0 <= x <= 1, "between 0 and 1"), (lambda x: 0 <= x < math.inf, "a weight")
