@@ -188,7 +188,8 @@ def locate(backbone: str | os.PathLike[str], task: Task = "classification") -> t
         If it is for another task, there is no such name or file, or the file is not what it should be.
     """
     name, path = os.fspath(backbone), Path(backbone)
-    if _called(name) is None and (path.suffix or len(path.parts) > 1 or path.exists()):
+    # `os.path` answers for names that no file system takes.
+    if _called(name) is None and (path.suffix or len(path.parts) > 1 or os.path.exists(name)):
         return _for_task(_recognise(path, task), task), path
     spec = get_spec(name)
     if task == "regression":
@@ -250,7 +251,7 @@ def _for_task(spec: BackboneSpec, task: Task) -> BackboneSpec:
 
 
 def _recognise(path: Path, task: Task) -> BackboneSpec:
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise CheckpointMissing(f"There is no checkpoint at {path}; check the path given as backbone.")
     # Those of the task first, one file may hold both; the one that takes any file of its layout last.
     unreadable: CheckpointError | None = None

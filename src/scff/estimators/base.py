@@ -105,6 +105,9 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
         try:
             if isinstance(X, os.PathLike):
                 X = open_wide(X)
+            elif isinstance(X, np.ma.MaskedArray):
+                # What is masked is missing; NumPy would forget it.
+                X = np.ma.filled(X.astype(np.float64), np.nan)
             if isinstance(X, Table):
                 table = X
                 # scikit-learn checks and remembers names and width; it need not see the rows.

@@ -120,6 +120,8 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
         FoldedRegressor
         """
         check_parameters(self)
+        # The Tail gate is a matter of classes: the method is the folded Core.
+        settings = replace(self._settings(), rule=None, routing="linear")
         support, heads = self._read_support(X)
         target = number_target(y, support.n_rows)
         device = resolve_device(self.device)
@@ -127,8 +129,6 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
             choose_auto("regression") if self.backbone == "auto" else self.backbone, device, "regression"
         )
         refuse_row_folding(backbone.spec, self.method)
-        # The Tail gate is a matter of classes: the method is the folded Core.
-        settings = replace(self._settings(), rule=None, routing="linear")
         case = Case(backbone, support, target, settings)
         varies = bool(target.min() < target.max())  # a constant target needs no model
         plan = case.plan if varies and self.method != "native" else None
