@@ -13,8 +13,8 @@ from conftest import make_wide, paper
 from scff import compile_plan
 from scff.cli.main import app
 from scff.errors import DataError
-from scff.tables.files import read_labelled
 from scff.tables.on_disk import ParquetColumns, open_labelled, open_wide
+from scff.tables.reading import read
 
 
 def frame_of(X, dtype=np.float32):
@@ -87,7 +87,7 @@ def test_routing_and_folding_never_load_the_whole_file(files, monkeypatch):
     assert max(largest) == 50
     assert sum(largest) == 3 * 300  # looking for constants, scoring, encoding
     del largest[:]
-    clf.predict_proba(folder / "query.parquet")
+    clf.predict_proba(open_wide(folder / "query.parquet"))
     assert max(largest) <= 32
     assert sum(largest) == 300  # all chunks of rows of a leaf come from one read
 
@@ -149,8 +149,7 @@ def test_the_command_line_leaves_wide_parquet_on_disk(files, monkeypatch):
     assert run(app, [*fit, str(folder / "loaded.scff")]).exit_code == 0
     monkeypatch.setattr("scff.tables.on_disk._WIDE", 100)
     monkeypatch.setattr("pandas.read_parquet", None)
-    X, _ = read_labelled(folder / "support.parquet", "label")
-    assert isinstance(X.values, ParquetColumns)
+    assert isinstance(read(folder / "support.parquet", target="label").table.values, ParquetColumns)
     assert run(app, [*fit, str(folder / "wide.scff")]).exit_code == 0
     outputs = []
     for name in ("loaded", "wide"):

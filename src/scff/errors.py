@@ -11,7 +11,7 @@ __all__ = [
     "CheckpointError",
     "CheckpointMissing",
     "DataError",
-    "ForkError",
+    "DataWarning",
     "MemoryBudgetError",
     "MissingDependency",
     "ModelFileError",
@@ -28,6 +28,10 @@ class DataError(SCFFError, ValueError):
     """The table, the target or a parameter cannot be used as given."""
 
 
+class DataWarning(UserWarning):
+    """Something in the table that its owner should look at: a column that names rows, or gives the label away."""
+
+
 class BackboneError(SCFFError):
     """A backbone cannot do what was asked: too many classes, a changed upstream package, ..."""
 
@@ -42,10 +46,6 @@ class CheckpointError(SCFFError):
 
 class CheckpointMissing(CheckpointError, FileNotFoundError):
     """The weights are not on this machine and may not, or could not, be downloaded."""
-
-
-class ForkError(SCFFError, RuntimeError):
-    """A forked process would wait for threads that stayed behind in its parent."""
 
 
 class MemoryBudgetError(SCFFError, MemoryError):

@@ -33,6 +33,7 @@ __all__ = [
     "on_this_machine",
     "register",
     "reload_backbone",
+    "specification",
     "specs",
 ]
 
@@ -187,14 +188,29 @@ def locate(backbone: str | os.PathLike[str], task: Task = "classification") -> t
     BackboneError, BackboneNotAvailable, CheckpointMissing, CheckpointError
         If it is for another task, there is no such name or file, or the file is not what it should be.
     """
-    name, path = os.fspath(backbone), Path(backbone)
-    # `os.path` answers for names that no file system takes.
-    if _called(name) is None and (path.suffix or len(path.parts) > 1 or os.path.exists(name)):
-        return _for_task(_recognise(path, task), task), path
-    spec = get_spec(name)
+    spec = specification(backbone, task)
+    return spec, Path(backbone) if _is_path(backbone) else checkpoints.fetch(spec)
+
+
+def specification(backbone: str | os.PathLike[str], task: Task = "classification") -> BackboneSpec:
+    """What a name or the path of a checkpoint stands for; no weights are loaded or fetched.
+
+    Raises
+    ------
+    BackboneError, BackboneNotAvailable, CheckpointMissing, CheckpointError
+        As for `locate`.
+    """
+    if _is_path(backbone):
+        return _for_task(_recognise(Path(backbone), task), task)
+    spec = get_spec(os.fspath(backbone))
     if task == "regression":
         spec = specs().get(f"{spec.name}-regressor", spec)
-    return spec, checkpoints.fetch(_for_task(spec, task))
+    return _for_task(spec, task)
+
+
+def _is_path(backbone: str | os.PathLike[str]) -> bool:
+    path = Path(backbone)
+    return _called(os.fspath(backbone)) is None and bool(path.suffix or len(path.parts) > 1 or path.exists())
 
 
 def load_backbone(backbone: str | os.PathLike[str], device: torch.device, task: Task = "classification") -> Backbone:
@@ -251,7 +267,7 @@ def _for_task(spec: BackboneSpec, task: Task) -> BackboneSpec:
 
 
 def _recognise(path: Path, task: Task) -> BackboneSpec:
-    if not os.path.isfile(path):
+    if not path.is_file():
         raise CheckpointMissing(f"There is no checkpoint at {path}; check the path given as backbone.")
     # Those of the task first, one file may hold both; the one that takes any file of its layout last.
     unreadable: CheckpointError | None = None

@@ -3,35 +3,53 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from scff.cli.console import out, wants_bars
 from scff.cli.options import (
     Backbone,
+    Categorical,
+    Drop,
     Fdr,
+    Group,
+    Id,
     Json,
+    KeepId,
+    Layer,
     LeafWidth,
     Method,
+    On,
+    OrientName,
     Routing,
-    TablePath,
+    Samples,
+    Tables,
     Tail,
     Target,
+    TaskOption,
     TrialsName,
+    request,
     trials_named,
 )
-from scff.cli.output import describe, fit_facts, print_json, read_lines
+from scff.cli.output import block_lines, describe, fit_facts, print_json, print_notes, read_lines
+from scff.errors import DataError
+
+if TYPE_CHECKING:
+    from scff.estimators.classifier import FoldedClassifier
+    from scff.estimators.regressor import FoldedRegressor
+    from scff.tables.task import Task
 
 __all__ = ["fit"]
 
 
 def fit(
-    table: TablePath,
+    tables: Tables,
     target: Target,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
     backbone: Backbone = "auto",
     method: Method = "auto",
+    task: TaskOption = "auto",
     leaf_width: LeafWidth = 128,
     fdr: Fdr = 0.05,
     routing: Routing = "anova",
@@ -42,36 +60,85 @@ def fit(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, ...")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of ensemble views and random routing.")] = 0,
     as_json: Json = False,
+    samples: Samples = None,
+    on: On = None,
+    orient: OrientName = "auto",
+    row_id: Id = None,
+    keep_id: KeepId = False,
+    group: Group = None,
+    drop: Drop = None,
+    categorical: Categorical = None,
+    layer: Layer = None,
 ) -> None:
     """Compile a labelled table into a model file (no weights inside)."""
-    from scff.tables.files import read_labelled
+    from scff.tables.reading import read_dataset
+    from scff.tables.task import find_task
 
-    X, y = read_labelled(table, target)
-    from scff.estimators.classifier import FoldedClassifier  # torch, once the table is known to be one
-
-    clf = FoldedClassifier(
-        backbone=backbone,
-        method=method,
-        leaf_width=leaf_width,
-        fdr=fdr,
-        routing=routing,
-        tail=tail,
-        trials=trials_named(trials),
-        memory_limit=memory_limit,
-        n_estimators=n_estimators,
-        device=device,
-        random_state=seed,
-        verbose=wants_bars(as_json),
+    data = read_dataset(
+        request(
+            tables,
+            target=target,
+            samples=samples,
+            on=on,
+            orient=orient,
+            id=row_id,
+            keep_id=keep_id,
+            group=group,
+            drop=drop,
+            categorical=categorical,
+            layer=layer,
+        )
     )
-    clf.fit(X, y)
-    clf.save(output)
+    found = find_task(data.y, task)
+    shared: dict[str, Any] = {
+        "backbone": backbone,
+        "leaf_width": leaf_width,
+        "fdr": fdr,
+        "memory_limit": memory_limit,
+        "n_estimators": n_estimators,
+        "device": device,
+        "random_state": seed,
+        "verbose": wants_bars(as_json),
+    }
+    model: FoldedClassifier | FoldedRegressor
+    if found.name == "number":
+        _refuse_class_options(routing=routing != "anova", tail=tail != "paper", trials=trials != "auto")
+        from scff.estimators.regressor import FoldedRegressor  # torch, once the table is known to be one
+
+        model = FoldedRegressor(method="scff" if method == "auto" else method, **shared)  # type: ignore[arg-type]
+        model.fit(data.table, data.y)
+    else:
+        from scff.estimators.classifier import FoldedClassifier
+
+        model = FoldedClassifier(method=method, routing=routing, tail=tail, trials=trials_named(trials), **shared)
+        model.fit(data.table, data.y, data.groups)
+    model.save(output)
     if as_json:
-        return print_json({"model": str(output)} | fit_facts(clf))
-    out.print(f"{table.name}: {X.shape[0]} rows, {X.shape[1]} columns, {len(clf.classes_)} classes")
-    out.print(f"backbone  {clf.backbone_}")
-    if clf.plan_ is not None:
-        out.print(f"plan      {describe(clf.plan_)}", soft_wrap=True)
-    for line in read_lines(clf):
-        out.print(line, soft_wrap=True)
-    out.print(f"written   {output} in {sum(clf.seconds_.values()):.1f} s")
+        return print_json({"model": str(output), "task": found.name, "notes": data.notes} | fit_facts(model))
+    _show(model, found, ", ".join(Path(table).name for table in tables))
+    print_notes(data.notes)
+    out.print(f"written   {output} in {sum(model.seconds_.values()):.1f} s", soft_wrap=True)
     return None
+
+
+def _refuse_class_options(**given: bool) -> None:
+    wrong = [name for name, set_ in given.items() if set_]
+    if wrong:
+        raise DataError(f"--{wrong[0]} is a matter of classes and the target is of numbers; leave it out.")
+
+
+def _show(model: FoldedClassifier | FoldedRegressor, task: Task, name: str) -> None:
+    fitted = model.fitted_
+    rows, columns = fitted.support.shape
+    kind = "numbers" if fitted.classes is None else f"{len(fitted.classes)} classes"
+    out.print(f"{name}: {rows} rows, {columns} columns, {kind}", soft_wrap=True)
+    if task.doubt:
+        other = "number" if task.name == "class" else "class"
+        out.print(f"task      {task.name}: {task.reason}; --task {other} takes them the other way", soft_wrap=True)
+    out.print(f"backbone  {model.backbone_}")
+    if model.plan_ is not None:
+        out.print(f"plan      {describe(model.plan_)}", soft_wrap=True)
+        for line in block_lines(model.plan_, fitted.support.blocks):
+            out.print(line, soft_wrap=True)
+    for line in read_lines(model):
+        out.print(line, soft_wrap=True)

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from scff.cli.console import out
 from scff.report.marks import leaf_name
 from scff.report.readings import mixed, sureness
 
 if TYPE_CHECKING:
-    from scff.estimators.classifier import FoldedClassifier
+    from scff.estimators.base import FoldedEstimator as Model
+    from scff.gate.record import TailGate
     from scff.plan.plan import FoldPlan
+    from scff.tables.table import Block
 
-__all__ = ["describe", "fit_facts", "plain", "plan_facts", "print_json", "read_lines", "top_columns"]
+__all__ = [
+    "block_lines",
+    "describe",
+    "fit_facts",
+    "plain",
+    "plan_facts",
+    "print_json",
+    "print_notes",
+    "read_lines",
+    "top_columns",
+]
 
 
 def print_json(facts: dict[str, Any]) -> None:
@@ -32,35 +46,54 @@ def describe(plan: FoldPlan) -> str:
     return repr(plan).removeprefix("FoldPlan(").removesuffix(")")
 
 
-def read_lines(model: FoldedClassifier) -> list[str]:
+def print_notes(notes: Sequence[str]) -> None:
+    """What reading the table did that nobody asked for in so many words."""
+    for i, note in enumerate(notes):
+        out.print(f"{'table' if i == 0 else '':<10}{note}", soft_wrap=True)
+
+
+def read_lines(model: Model) -> list[str]:
     """What a model reads, with which weight and why, in a few lines."""
-    if not model.verdicts_:
-        return [] if model.gate_ is None else [f"Tail      {model.gate_.reason}"]
-    verdict, *others = model.verdicts_
-    shares = mixed(model.fitted_)
+    fitted = model.fitted_
+    if not fitted.verdicts:
+        gate = _gate(model)
+        return [] if gate is None else [f"Tail      {gate.reason}"]
+    verdict, *others = fitted.verdicts
+    shares = mixed(fitted)
     lines = [f"{'read' if i == 0 else '':<10}{weight:>4.0%}  {words}" for i, (weight, words) in enumerate(shares)]
-    changed = sureness(model.fitted_.temperature).split(":")[0].lower()
+    changed = sureness(fitted.temperature).split(":")[0].lower()
     why = f"why       {verdict.reason}" + (f"; {changed}" if changed else "")
     return [*lines, why, *(f"{'':10}{other.reason}" for other in others)]
 
 
-def fit_facts(model: FoldedClassifier) -> dict[str, Any]:
+def fit_facts(model: Model) -> dict[str, Any]:
     """What a fit made and decided."""
     fitted = model.fitted_
-    gate = model.gate_
+    gate = _gate(model)
+    support = fitted.support
     return {
-        "rows": fitted.support.n_rows,
-        "columns": fitted.support.n_columns,
-        "classes": [plain(c) for c in model.classes_],
+        "rows": support.n_rows,
+        "columns": support.n_columns,
+        "row_names": support.id_column,
+        "aside": dict(support.aside),
+        "blocks": {block.name: block.stop - block.start for block in support.blocks},
+        "classes": None if fitted.classes is None else [plain(c) for c in fitted.classes],
         "backbone": model.backbone_,
         "checkpoint_sha256": model.checkpoint_.sha256,
         "plan": None if model.plan_ is None else plan_facts(model.plan_),
         "gate": None if gate is None else {"accepted": gate.accepted, "alpha": gate.alpha},
         "read": [{"weight": weight, "words": words} for weight, words in mixed(fitted)],
-        "verdicts": [asdict(verdict) for verdict in model.verdicts_],
+        "verdicts": [asdict(verdict) for verdict in fitted.verdicts],
         "temperature": fitted.temperature,
         "seconds": fitted.seconds,
     }
+
+
+def _gate(model: Model) -> TailGate | None:
+    """What was decided about the Tail, for the first view of what folds columns."""
+    gates = model.fitted_.gates
+    folded = next((part for part in gates if any(part)), gates[0] if gates else ())
+    return next(iter(folded), None)
 
 
 def plan_facts(plan: FoldPlan) -> dict[str, Any]:
@@ -78,10 +111,23 @@ def plan_facts(plan: FoldPlan) -> dict[str, Any]:
     }
 
 
-def top_columns(plan: FoldPlan, count: int) -> list[dict[str, Any]]:
-    """The strongest columns and where they went."""
+def top_columns(plan: FoldPlan, count: int, blocks: Sequence[Block] = ()) -> list[dict[str, Any]]:
+    """The strongest columns, where they went, and the block they are from, where there are several."""
     where = {int(c): leaf_name(plan, i) for i, leaf in enumerate(plan.leaves) for c in leaf}
     ranked = [*plan.core[:count], *plan.tail[: max(0, count - len(plan.core))]]
+    from_block = {c: block.name for block in blocks for c in range(block.start, block.stop)}
     return [
-        {"column": plan.name(c), "f": float(plan.f[c]), "q": float(plan.q[c]), "leaf": where[int(c)]} for c in ranked
+        {"column": plan.name(c), "f": float(plan.f[c]), "q": float(plan.q[c]), "leaf": where[int(c)]}
+        | ({"block": from_block[int(c)]} if blocks else {})
+        for c in ranked
     ]
+
+
+def block_lines(plan: FoldPlan, blocks: Sequence[Block]) -> list[str]:
+    """How much of the Core came from each block; nothing where there is one table."""
+    lines = []
+    for i, block in enumerate(blocks):
+        inside = int(((plan.core >= block.start) & (plan.core < block.stop)).sum())
+        words = f"{block.name}: {inside} of its {block.stop - block.start} columns in the Core"
+        lines.append(f"{'blocks' if i == 0 else '':<10}{words}")
+    return lines

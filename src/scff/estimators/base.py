@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,13 +15,11 @@ from sklearn.utils.validation import validate_data
 from scff.backbones.registry import CheckpointRef
 from scff.errors import DataError, SCFFError
 from scff.estimators.fitted import Fitted
+from scff.estimators.input import Given, given_queries, given_support, is_plain
 from scff.fold.caches import CacheMode
-from scff.fold.threads import refuse_after_fork
 from scff.memory.budget import parse_bytes
 from scff.plan.plan import FoldPlan
-from scff.tables.keeping import keep_rows
-from scff.tables.on_disk import open_wide
-from scff.tables.table import Table, as_table
+from scff.tables.table import Table
 from scff.trials.case import Settings
 
 __all__ = ["FoldedEstimator", "NotFitted"]
@@ -43,6 +42,9 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
     verbose: int
     leaf_batch: int | Literal["auto"]
     query_chunk: int | Literal["auto"]
+    id_column: str | None
+    keep_id: bool
+    categorical: Sequence[str | int] | None
     fitted_: Fitted
 
     @property
@@ -79,55 +81,55 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
             raise NotFitted(f"This {type(self).__name__} is not fitted yet; call `fit` first.")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def _read_support(self, X: Any) -> tuple[Table, Self]:
-        """A support table, and a copy of this estimator that has its heads: one that may fail to be fitted."""
-        refuse_after_fork()
+    def _read_support(self, X: Any, y: Any, groups: Any = None) -> tuple[Given, Self]:
+        """Labelled rows, and a copy of this estimator that has their heads: one that may fail to be fitted."""
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
-        # Under a limit not even a copy of the rows is made.
-        return keep_rows(copy._read(X, reset=True), X, copy=self.memory_limit is None), copy
+        given = given_support(
+            copy._plain(X, reset=True),
+            y,
+            groups,
+            id_column=self.id_column,
+            keep_id=self.keep_id,
+            categorical=self.categorical,
+        )
+        copy._check(X, given.table, given.heads, reset=True)
+        return given, copy
 
     def _read_queries(self, X: Any) -> tuple[Table, Fitted]:
         """Query rows, and the record they are to be predicted with."""
         self._record()
-        refuse_after_fork()
         now = object.__new__(type(self))  # as it is now: another thread may be fitting it anew
         now.__dict__.update(self.__dict__)
         support = now.fitted_.support
-        table = now._read(X, reset=False).like(support)
-        if table.is_numeric != support.is_numeric:
-            raise DataError(
-                "This model was fitted on a DataFrame with text or categories; pass the same columns again."
-            )
-        return table, now.fitted_
+        table, heads = given_queries(now._plain(X, reset=False), support)
+        now._check(X, table, heads, reset=False)
+        return table.like(support), now.fitted_
 
-    def _read(self, X: Any, *, reset: bool) -> Table:
+    def _plain(self, X: Any, *, reset: bool) -> Any:
+        """An array as scikit-learn checks it; whatever knows more about its columns passes through."""
+        if not is_plain(X):
+            return X
         try:
-            if isinstance(X, os.PathLike):
-                X = open_wide(X)
-            elif isinstance(X, np.ma.MaskedArray):
-                # What is masked is missing; NumPy would forget it.
-                X = np.ma.filled(X.astype(np.float64), np.nan)
-            if isinstance(X, Table):
-                table = X
-                # scikit-learn checks and remembers names and width; it need not see the rows.
-                width = np.empty((0, X.n_columns), dtype=np.float32)
-                heads = width if X.names is None else pd.DataFrame(width, columns=list(X.names))
-                validate_data(self, heads, reset=reset, skip_check_array=True)
-            elif hasattr(X, "columns") and hasattr(X, "dtypes"):
-                table = as_table(X)
-                validate_data(self, X, reset=reset, skip_check_array=True)
-            else:
-                # `as_table` looks for infinity itself: no need to go over the table twice.
-                values = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False)
-                table = as_table(values)
-        except DataError:
-            raise
-        except ValueError as error:
+            # Infinity is looked for when the table is made: no need to go over it twice.
+            return validate_data(
+                self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False
+            )
+        except (TypeError, ValueError) as error:
             raise DataError(str(error)) from error
+
+    def _check(self, X: Any, table: Table, heads: pd.DataFrame | None, *, reset: bool) -> None:
+        """Let scikit-learn check and remember names and width; it need not see the rows."""
         if table.n_rows == 0:
             raise DataError("The table has no rows; 0 sample(s) cannot be used.")
-        return table
+        if is_plain(X):
+            return
+        width = np.empty((0, table.n_columns), dtype=np.float32)
+        named = width if table.names is None else pd.DataFrame(width, columns=list(table.names))
+        try:
+            validate_data(self, named if heads is None else heads, reset=reset, skip_check_array=True)
+        except (TypeError, ValueError) as error:
+            raise DataError(str(error)) from error
 
     def _settings(self) -> Settings:
         """What both estimators are told, in one place."""
@@ -168,6 +170,7 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from sklearn.base import ClassifierMixin
 from scff.backbones.registry import CheckpointRef, load_backbone, on_this_machine
 from scff.errors import BackboneError
 from scff.estimators.base import FoldedEstimator
+from scff.estimators.explained import Explained
 from scff.estimators.fitted import Fitted
 from scff.estimators.parameters import CLASSIFIER, check_parameters
 from scff.fold.caches import CacheMode
@@ -29,15 +31,10 @@ from scff.trials.presentations import Paper
 from scff.trials.reading import Choice, read
 from scff.trials.trial import Verdict
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from scff.report import Report
-
 __all__ = ["FoldedClassifier"]
 
 
-class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
+class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     """A frozen tabular foundation model that reads tables of any width.
 
     `fit` ranks the columns on the labelled rows, lets held-back rows choose how the table is read (``method="auto"``),
@@ -87,6 +84,13 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
     engine : {"local", "ray"}, default="local"
         ``"ray"`` encodes leaves on a Ray cluster: the one that is running or that ``RAY_ADDRESS`` names, otherwise one
         on this machine. It needs the extra ``ray`` and runs on CPUs.
+    id_column : str, optional
+        Column that names the rows. One that looks like it (text that differs in every row, numbers that count the rows)
+        is found, said and set aside.
+    keep_id : bool, default=False
+        True makes a feature of a column that only looks like row names.
+    categorical : sequence of str or int, optional
+        Columns whose numbers are codes of categories: names, or for an array places.
 
     Attributes
     ----------
@@ -138,6 +142,9 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         leaf_batch: int | Literal["auto"] = "auto",
         query_chunk: int | Literal["auto"] = "auto",
         engine: EngineName = "local",
+        id_column: str | None = None,
+        keep_id: bool = False,
+        categorical: Sequence[str | int] | None = None,
     ) -> None:
         self.backbone = backbone
         self.method = method
@@ -155,18 +162,22 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         self.leaf_batch = leaf_batch
         self.query_chunk = query_chunk
         self.engine = engine
+        self.id_column = id_column
+        self.keep_id = keep_id
+        self.categorical = categorical
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> FoldedClassifier:
-        """Compile a labelled support table, and keep it: `scff.tables.keeping` says what is copied.
+        """Compile a labelled support table.
 
         Parameters
         ----------
-        X : array-like, DataFrame, Table or path of shape (n_rows, n_columns)
-            Missing values may be NaN; text, categories and booleans come in a pandas or polars DataFrame. The path of
-            a ``.npy`` or numeric Parquet file, or what `scff.tables.on_disk.open_wide` makes of it, is read a leaf at
-            a time.
-        y : array-like of shape (n_rows,)
-        groups : array-like of shape (n_rows,), optional
+        X : array-like, sparse matrix, DataFrame, AnnData, path or dict of shape (n_rows, n_columns)
+            Frames of pandas, polars, pyarrow and others may hold text, categories, dates and truth values; what is
+            missing is NaN or the like. A sparse matrix is never made dense as a whole. A path is read as by the command
+            line; very wide Parquet and ``.npy`` files stay on disk. A dict of tables gives blocks of one table.
+        y : array-like of shape (n_rows,), or str
+            Labels, or the name of the column that holds them.
+        groups : array-like of shape (n_rows,), or str, optional
             Patients, batches: rows of one group are never parted when ``method="auto"`` asks held-back rows.
 
         Returns
@@ -175,9 +186,10 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         """
         check_parameters(self)
         settings = replace(self._settings(), rule=tail_rule(self.tail), routing=self.routing, engine=self.engine)
-        support, heads = self._read_support(X)
-        codes, classes = class_labels(y, support.n_rows)
-        groups = None if groups is None else group_codes(groups, support.n_rows)
+        given, heads = self._read_support(X, y, groups)
+        support = given.table
+        codes, classes = class_labels(given.y, support.n_rows)
+        groups = None if given.groups is None else group_codes(given.groups, support.n_rows)
         started = time.perf_counter()
         device = resolve_device(self.device)
         several = self.method == "auto" and self.trials != 0  # held-back rows may choose between those that are here
@@ -250,8 +262,8 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like, DataFrame, Table or path of shape (n_rows, n_columns)
-            The same columns as at fit.
+        X : as for `fit`
+            The same columns.
 
         Returns
         -------
@@ -265,36 +277,3 @@ class FoldedClassifier(ClassifierMixin, FoldedEstimator):  # type: ignore[misc]
         rows, fitted = self._read_queries(X)
         labels: npt.NDArray[Any] = np.asarray(fitted.classes)[fitted.predict(rows).argmax(axis=1)]
         return labels
-
-    def column_evidence(self) -> pd.DataFrame:
-        """What each column brought: its own evidence, its leaf, and what the leaf is worth on the support.
-
-        Returns
-        -------
-        DataFrame
-            One row per column, strongest first; `scff.report.column_evidence` says what each field means.
-        """
-        from scff.report import column_evidence
-
-        return column_evidence(self)
-
-    def report(self, X_test: Any = None, y_test: Any = None, *, title: str | None = None) -> Report:
-        """What this model did and why, as one HTML page.
-
-        Parameters
-        ----------
-        X_test : array-like or DataFrame, optional
-            Rows held back from `fit`; without them the report says nothing about quality.
-        y_test : array-like or str, optional
-            Their labels, or the name of the label column of ``X_test``.
-        title : str, optional
-            Heading of the page.
-
-        Returns
-        -------
-        Report
-            Shows itself in a notebook; ``report.save("report.html")`` writes one self-contained file.
-        """
-        from scff.report import make_report
-
-        return make_report(self, test=X_test, target=y_test, title=title)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -59,6 +60,8 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
         Leaves encoded together; "auto" is 1 on a CPU and 8 on an accelerator.
     query_chunk : int or "auto", default="auto"
         Query rows encoded together.
+    id_column, keep_id, categorical
+        As for `FoldedClassifier`.
 
     Attributes
     ----------
@@ -88,6 +91,9 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
         *,
         leaf_batch: int | Literal["auto"] = "auto",
         query_chunk: int | Literal["auto"] = "auto",
+        id_column: str | None = None,
+        keep_id: bool = False,
+        categorical: Sequence[str | int] | None = None,
     ) -> None:
         self.backbone = backbone
         self.method = method
@@ -101,34 +107,35 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
         self.verbose = verbose
         self.leaf_batch = leaf_batch
         self.query_chunk = query_chunk
+        self.id_column = id_column
+        self.keep_id = keep_id
+        self.categorical = categorical
 
     def fit(self, X: Any, y: Any) -> FoldedRegressor:
         """Compile a labelled support table.
 
-        The rows are kept, for predictions and for the file: an array is copied, a DataFrame when it is changed later.
-        With ``memory_limit`` an array is not copied but marked read-only. Files are left where they are.
-
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_columns)
-            Missing values may be NaN; text, categories and booleans come in a pandas or polars DataFrame.
-        y : array-like of shape (n_rows,)
-            Numbers.
+        X : array-like, sparse matrix, DataFrame, AnnData, path or dict of shape (n_rows, n_columns)
+            As for `FoldedClassifier`.
+        y : array-like of shape (n_rows,), or str
+            Numbers, or the name of the column that holds them.
 
         Returns
         -------
         FoldedRegressor
         """
         check_parameters(self)
-        # The Tail gate is a matter of classes: the method is the folded Core.
-        settings = replace(self._settings(), rule=None, routing="linear")
-        support, heads = self._read_support(X)
-        target = number_target(y, support.n_rows)
+        given, heads = self._read_support(X, y)
+        support = given.table
+        target = number_target(given.y, support.n_rows)
         device = resolve_device(self.device)
         backbone = load_backbone(
             choose_auto("regression") if self.backbone == "auto" else self.backbone, device, "regression"
         )
         refuse_row_folding(backbone.spec, self.method)
+        # The Tail gate is a matter of classes: the method is the folded Core.
+        settings = replace(self._settings(), rule=None, routing="linear")
         case = Case(backbone, support, target, settings)
         varies = bool(target.min() < target.max())  # a constant target needs no model
         plan = case.plan if varies and self.method != "native" else None

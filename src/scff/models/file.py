@@ -66,7 +66,7 @@ def save(model: FoldedEstimator, path: str | PathLike[str]) -> None:
             "format": FORMAT,
             "versions": _versions(),
             "estimator": next(name for name, kind in _ESTIMATORS.items() if type(model) is kind),
-            "parameters": {name: encode_parameter(value) for name, value in model.get_params(deep=False).items()},
+            "parameters": {name: encode_parameter(name, value) for name, value in model.get_params(deep=False).items()},
             "named": hasattr(model, "feature_names_in_"),
             "table": describe_table(fitted.support),
             "classes": None if fitted.classes is None else encode_array(fitted.classes),

@@ -20,7 +20,6 @@ from scff.plan.plan import FoldPlan
 from scff.tables.table import Table
 from scff.trials.case import Settings
 from scff.trials.coded import Coded
-from scff.trials.forest import Forest
 from scff.trials.narrow import Company, Digest, Direct, Frequencies, Summarised
 from scff.trials.presentations import Core, LinkedCore, Paper, WithTail
 from scff.trials.reading import Choice
@@ -37,7 +36,7 @@ _SHOWN: dict[str, type] = {
     "summarised": Summarised,
     "digest": Digest,
 }
-_ANSWERING: dict[str, type] = {"direct": Direct, "forest": Forest, "frequencies": Frequencies, "coded": Coded}
+_ANSWERING: dict[str, type] = {"direct": Direct, "frequencies": Frequencies, "coded": Coded}
 
 
 def encode_fitted(fitted: Fitted) -> tuple[Any, dict[str, Stored]]:
@@ -72,8 +71,10 @@ def decode_fitted(data: Any, arrays: dict[str, Stored], support: Table, classes:
     return fitted
 
 
-def encode_parameter(value: Any) -> Any:
-    """A constructor argument: plain, a Tail rule, or a path, of which the file's name is kept."""
+def encode_parameter(name: str, value: Any) -> Any:
+    """A constructor argument: plain, a Tail rule, names of columns, or a path, of which the file's name is kept."""
+    if name in _COLUMNS:
+        return list(value) if isinstance(value, list | tuple) else value
     if isinstance(value, PurePath):
         return value.name
     if isinstance(value, str):
@@ -84,10 +85,19 @@ def encode_parameter(value: Any) -> Any:
 def decode_parameter(name: str, data: Any) -> Any:
     """A constructor argument."""
     place = Place(f"parameters.{name}")
+    if name in _COLUMNS:
+        entries = data if isinstance(data, list) else [data]
+        if data is not None and not all(type(one) in (str, int) for one in entries):
+            raise Misfit(f"{place.path} are not names of columns")
+        return data
     value = _parameter().decode(data, place)
     if isinstance(value, str) and ("/" in value or "\\" in value):
         raise Misfit(f"{place.path} is a path")
     return value
+
+
+#: Arguments that name columns, in which a slash is no path.
+_COLUMNS = ("id_column", "categorical")
 
 
 @cache
@@ -99,19 +109,18 @@ def _parameter() -> Coder:
 def _coders() -> Coders:
     coders = Coders()
     coders.names |= {"TailMap": TailMap}
-    coders.left_out[Fitted] = ("support", "classes", "_compiled", "_compiling")
+    coders.left_out[Fitted] = ("support", "classes", "_compiled")
     coders.fields[FoldPlan] = {"names": _TableNames()}
     coders.fields[CheckpointRef] = {"path": _FileName()}
     share, weight = (lambda x: 0 <= x <= 1, "between 0 and 1"), (lambda x: 0 <= x < math.inf, "a weight")
     count, finite = (lambda x: 0 <= x < 2**31, "a count"), (math.isfinite, "a finite number")
     some = (lambda x: 1 <= x < 2**31, "a positive count")
-    for kind in (*_SHOWN.values(), Direct, Forest, Frequencies):
+    for kind in (*_SHOWN.values(), Direct, Frequencies):
         coders.checks[kind] = {"prior": weight}
     for kind in _SHOWN.values():
         coders.checks[kind]["shares"] = (lambda x: 1 <= len(x) <= 8 and all(0 < one <= 1 for one in x), "shares")
     coders.checks[WithTail]["sample"] = coders.checks[Summarised]["components"] = some
     coders.checks[Company]["share"] = share
-    coders.checks[Forest]["trees"] = (lambda x: 1 <= x <= 10_000, "a number of trees")
     coders.checks[Direct]["scale"] = (lambda x: x in ("equal", "shares"), "a scale")
     coders.checks[Coded] = {"n_symbols": (lambda x: 2 <= x < 2**31, "a number of symbols")}
     coders.checks[Choice] = {"weight": share, "share": share}

@@ -19,9 +19,12 @@ import pandas as pd
 import pyarrow as pa
 
 from scff.models.columns import Column, decode_column, describe, encode_column
+from scff.models.heads import describe_heads, read_heads
 from scff.models.messages import read_batches
+from scff.models.sparse import read_sparse, sparse_batches
 from scff.models.tensors import Misfit
 from scff.models.values import decode_value, encode_value
+from scff.tables.sparse import SparseColumns
 from scff.tables.table import Table, check_unique
 
 __all__ = ["describe_table", "read_table", "write_table"]
@@ -42,17 +45,18 @@ def describe_table(table: Table) -> dict[str, Any]:
     """
     about: dict[str, Any] = {"rows": table.n_rows, "columns": table.n_columns}
     about["names"] = None if table.names is None else list(table.names)
+    about["heads"] = describe_heads(table)
     values = table.values
     if isinstance(values, pd.DataFrame):
         # A label is mostly the name itself; where it is a number, backbones are given the number.
         labels = [encode_value(label) for label in values.columns]
         about["labels"] = None if labels == about["names"] else labels
         about["kinds"] = [describe(str(name), values.iloc[:, j]).facts for j, name in enumerate(values.columns)]
-    else:
-        about["dtype"] = np.dtype(values.dtype).name  # type: ignore[union-attr]
-        if about["dtype"] not in _FLOATS:
-            raise TypeError(f"a table of {about['dtype']}")
-    return about
+        return about
+    dtype = np.dtype(values.dtype).name  # type: ignore[union-attr]
+    if dtype not in _FLOATS:
+        raise TypeError(f"a table of {dtype}")
+    return about | {"sparse" if isinstance(values, SparseColumns) else "dtype": dtype}
 
 
 def write_table(out: IO[bytes], table: Table) -> None:
@@ -84,14 +88,20 @@ def read_table(content: memoryview, about: Any) -> Table:
         except ValueError as error:
             raise Misfit("table.names repeat") from error
         names = tuple(names)
-    wanted = {"rows", "columns", "names"} | ({"dtype"} if "dtype" in about else {"labels", "kinds"})
-    if set(about) != wanted:
+    cells = {"sparse"} if "sparse" in about else {"dtype"} if "dtype" in about else {"labels", "kinds"}
+    if set(about) != {"rows", "columns", "names", "heads"} | cells:
         raise Misfit("table has not the fields of a table")
-    if "dtype" in about:
-        return Table(_read_numbers(content, about["dtype"], n_rows, n_columns), names)
-    if names is None:
+    heads = read_heads(about["heads"], n_rows, n_columns)
+    values: Any
+    if "sparse" in about:
+        values = read_sparse(content, _kind(about["sparse"]), n_rows, n_columns)
+    elif "dtype" in about:
+        values = _read_numbers(content, about["dtype"], n_rows, n_columns)
+    elif names is None:
         raise Misfit("table.names are missing")
-    return Table(_read_frame(content, about, n_rows, names), names)
+    else:
+        values = _read_frame(content, about, n_rows, names)
+    return Table(values, names, **heads)
 
 
 def _batches(table: Table) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -102,6 +112,8 @@ def _batches(table: Table) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         schema = pa.schema([pa.field(str(j), column.arrow) for j, column in enumerate(columns)])
         return schema, iter([pa.RecordBatch.from_arrays(arrays, schema=schema)])
     kind = _FLOATS[np.dtype(values.dtype).name]  # type: ignore[union-attr]
+    if isinstance(values, SparseColumns):
+        return sparse_batches(values, kind)
     schema = _row_schema(kind, table.n_columns)
     step = max(1, _BLOCK // (table.n_columns * kind.bit_width // 8))
 
@@ -114,14 +126,18 @@ def _batches(table: Table) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     return schema, blocks()
 
 
+def _kind(dtype: Any) -> pa.DataType:
+    if not isinstance(dtype, str) or dtype not in _FLOATS:
+        raise Misfit("table.dtype is not that of a table of numbers")
+    return _FLOATS[dtype]
+
+
 def _row_schema(kind: pa.DataType, n_columns: int) -> pa.Schema:
     return pa.schema([pa.field("row", pa.list_(pa.field("cell", kind, nullable=False), n_columns), nullable=False)])
 
 
 def _read_numbers(content: memoryview, dtype: Any, n_rows: int, n_columns: int) -> npt.NDArray[np.floating]:
-    if not isinstance(dtype, str) or dtype not in _FLOATS:
-        raise Misfit("table.dtype is not that of a table of numbers")
-    kind = _FLOATS[dtype]
+    kind = _kind(dtype)
     if n_rows * n_columns * (kind.bit_width // 8) > len(content) or n_columns >= 2**31:
         raise Misfit("fewer rows than table.rows says")
     out = np.empty((n_rows, n_columns), dtype=dtype)

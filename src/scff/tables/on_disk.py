@@ -8,22 +8,28 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scff.errors import DataError
+from scff.tables.naming import as_row_names
+from scff.tables.sheet import Sheet
 from scff.tables.table import Table, as_table, check_unique
 
-__all__ = ["ParquetColumns", "is_wide", "open_labelled", "open_wide"]
+__all__ = ["ParquetColumns", "is_wide", "open_labelled", "open_wide", "wide_sheet"]
 
 # Above this many columns a Parquet file is better left on disk.
 _WIDE = 4096
+
+# Columns beside the numbers: names, labels, groups. With more of them a table is one of many kinds.
+_FEW = 16
 
 
 class ParquetColumns:
@@ -169,12 +175,50 @@ def open_wide(path: str | os.PathLike[str], columns: Sequence[str] | None = None
 
 
 def is_wide(path: Path) -> bool:
-    """Whether a file is better read a few columns at a time: numeric Parquet with very many columns."""
+    """Whether a file is better read a few columns at a time: Parquet with very many columns."""
     if path.suffix not in (".parquet", ".pq") or not path.is_file():
         return False
-    schema = _open(path).schema_arrow
-    # The target may be of any kind; a second column of text means categories, which only pandas keeps apart.
-    return len(schema.names) > _WIDE and sum(not _is_numeric(kind) for kind in schema.types) <= 1
+    return len(_open(path).schema_arrow.names) > _WIDE
+
+
+def wide_sheet(path: Path, named: Collection[str] = (), features: Sequence[str] | None = None) -> Sheet | None:
+    """Open a very wide Parquet file: numbers stay on disk, the few other columns are read.
+
+    Parameters
+    ----------
+    path : Path
+    named : collection of str
+        Columns that are no measurements, whatever they hold.
+    features : sequence of str, optional
+        The measurements that are wanted; all numeric columns by default.
+
+    Returns
+    -------
+    Sheet or None
+        None where a column of text is no row name: categories are for a table in memory.
+    """
+    file = _open(path)
+    schema = file.schema_arrow
+    kinds = dict(zip(schema.names, schema.types, strict=True))
+    names = _column_names(schema)
+    if features is not None:
+        wanted = [name for name in features if name in kinds]
+        if len(wanted) < len(features) or not all(_is_numeric(kinds[name]) for name in wanted):
+            return None
+    else:
+        wanted = [name for name in names if name not in named and _is_numeric(kinds[name])]
+    chosen = set(wanted)
+    others = [name for name in names if name not in chosen and (name in named or not _is_numeric(kinds[name]))]
+    if not wanted or len(others) > _FEW:
+        return None
+    hidden = [name for name in schema.names if name not in set(names)]
+    beside = pd.DataFrame(file.read(columns=others + hidden, use_pandas_metadata=False).to_pandas(ignore_metadata=True))
+    if features is None and not all(name in named or beside[name].is_unique for name in others):
+        return None
+    del file  # the footer of 100,000 columns takes 300 MB, and once is enough
+    row_names = as_row_names(beside[hidden[0]]) if len(hidden) == 1 else None
+    values = ParquetColumns(path, wanted)
+    return Sheet(str(path), values, tuple(wanted), row_names, beside[others])
 
 
 def open_labelled(path: str | os.PathLike[str], target: str) -> tuple[Table, npt.NDArray[Any]]:

@@ -20,7 +20,7 @@ from scff.plan.compile import deal
 from scff.plan.plan import FoldPlan
 
 if TYPE_CHECKING:
-    from scff.tables.table import Columns
+    from scff.tables.storage import Columns
 
 __all__ = ["link", "linked_columns"]
 

@@ -1,0 +1,54 @@
+"""What a fitted estimator shows of itself; the work is the report's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from scff.report import Report
+
+__all__ = ["Explained"]
+
+
+class Explained:
+    """Evidence of the columns, and a report."""
+
+    def column_evidence(self) -> pd.DataFrame:
+        """What each column brought: its own evidence, its leaf, and what the leaf is worth on the support.
+
+        Returns
+        -------
+        DataFrame
+            One row per column, strongest first; `scff.report.column_evidence` says what each field means.
+        """
+        from scff.report import column_evidence
+
+        return column_evidence(self)  # type: ignore[arg-type]
+
+    def report(self, X_test: Any = None, y_test: Any = None, *, title: str | None = None) -> Report:
+        """What this model did and why, as one HTML page.
+
+        Parameters
+        ----------
+        X_test : array-like or DataFrame, optional
+            Rows held back from `fit`; without them the report says nothing about quality.
+        y_test : array-like or str, optional
+            Their labels, or the name of the label column of ``X_test``.
+        title : str, optional
+            Heading of the page.
+
+        Returns
+        -------
+        Report
+            Shows itself in a notebook; ``report.save("report.html")`` writes one self-contained file.
+        """
+        from scff.report import make_report
+
+        return make_report(
+            self,  # type: ignore[arg-type]
+            test=X_test,
+            target=y_test,
+            title=title,
+        )

@@ -1,0 +1,165 @@
+"""Text tables: the delimiter, the compression and the decimal sign are found, not asked for."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import lzma
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pandas as pd
+
+from scff.errors import DataError
+
+__all__ = ["COMPRESSIONS", "read_delimited"]
+
+COMPRESSIONS = (".gz", ".zst", ".bz2", ".xz")
+
+_DELIMITERS = ("\t", ";", ",", "|")
+_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?$")
+
+
+@dataclass(frozen=True)
+class _Dialect:
+    """How a text table is written."""
+
+    delimiter: str
+    encoding: str
+    decimal: str
+    skip: int
+    padded: frozenset[int]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """As pandas wants to be told."""
+        fast = len(self.delimiter) == 1
+        return {
+            "sep": self.delimiter,
+            "encoding": self.encoding,
+            "decimal": self.decimal,
+            "skiprows": self.skip,
+            **({"low_memory": False} if fast else {"engine": "python"}),
+        }
+
+
+def read_delimited(path: Path, texts: Collection[str] = ()) -> pd.DataFrame:
+    """Read a text table.
+
+    Parameters
+    ----------
+    path : Path
+        CSV, TSV or other delimited text, maybe compressed.
+    texts : collection of str
+        Columns that hold labels, even where these look like numbers.
+
+    Returns
+    -------
+    DataFrame
+        With the first column as index where the header is one short, as R writes it.
+
+    Raises
+    ------
+    DataError
+        If a column name repeats.
+    """
+    dialect = _dialect(path)
+    with _opened(path) as file:
+        header = pd.read_csv(file, **dialect.options, header=None, nrows=1, dtype=str)
+    names = ["" if pd.isna(name) else str(name) for name in header.iloc[0]]
+    if len(set(names)) < len(names):  # pandas would rename them in silence
+        repeated = {name for name in names if name and names.count(name) > 1}
+        if repeated:
+            raise DataError(f"Column name {min(repeated)!r} occurs more than once in {path}; rename the columns.")
+    with _opened(path) as file:
+        # A number with a zero in front is a name: 007 stays 007.
+        labels = {*texts, *(names[j] or f"Unnamed: {j}" for j in dialect.padded if j < len(names))}
+        frame: pd.DataFrame = pd.read_csv(file, **dialect.options, dtype=dict.fromkeys(labels, str) if labels else None)
+    dates = {name: days for name in frame.columns if (days := _as_dates(frame[name])) is not None}
+    return frame.assign(**dates) if dates else frame
+
+
+def _opened(path: Path) -> IO[bytes]:
+    if path.suffix == ".gz":
+        return io.BufferedReader(gzip.open(path, "rb"))
+    if path.suffix == ".bz2":
+        return bz2.open(path, "rb")
+    if path.suffix == ".xz":
+        return lzma.open(path, "rb")
+    if path.suffix == ".zst":
+        import pyarrow as pa
+
+        return io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))
+    return path.open("rb")
+
+
+def _dialect(path: Path) -> _Dialect:
+    """Look at the first lines."""
+    with _opened(path) as file:
+        start = file.read(4)
+    encoding = "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    with io.TextIOWrapper(_opened(path), encoding=encoding) as text:
+        lines = [line.rstrip("\r\n") for _, line in zip(range(64), text, strict=False)]
+    # Remarks above the header: lines that begin with # and are not as wide as what follows.
+    skip = 0
+    while skip + 1 < len(lines) and lines[skip].startswith("#") and not _alike(lines[skip], lines[skip + 1]):
+        skip += 1
+    lines = [line for line in lines[skip:] if line]
+    header, first = [*lines, "", ""][:2]
+    widths = {mark: _fields(header, mark) for mark in _DELIMITERS if _fits(header, first, mark)}
+    delimiter = max(widths, key=lambda mark: widths[mark], default=",")
+    if widths.get(delimiter, 1) == 1 and len(header.split()) > 1 and "," not in first:
+        delimiter = r"\s+"
+    decimal = "."
+    if delimiter == ";":
+        body = " ".join(lines[1:])
+        decimal = "," if re.search(r"\d,\d", body) and not re.search(r"\d\.\d", body) else "."
+    return _Dialect(delimiter, encoding, decimal, skip, _padded(lines[1:], delimiter, _fields(header, delimiter)))
+
+
+def _padded(lines: list[str], mark: str, width: int) -> frozenset[int]:
+    """Columns in which a number has a zero in front."""
+    if len(mark) > 1:
+        return frozenset()
+    found = set()
+    for line in lines:
+        if re.search(r"(^|\W)0\d", line):
+            cells = next(csv.reader([line], delimiter=mark), [])
+            shift = len(cells) - width  # row names under a header that is one short
+            found |= {j - shift for j, cell in enumerate(cells) if re.fullmatch(r"0\d+", cell) and j >= shift}
+    return frozenset(found)
+
+
+def _fields(line: str, mark: str) -> int:
+    return re.sub(r'"[^"]*"', "", line).count(mark) + 1
+
+
+def _fits(header: str, first: str, mark: str) -> bool:
+    """Whether a delimiter cuts header and first row into as many fields, or one more in the row, as R writes it."""
+    return not first or _fields(first, mark) - _fields(header, mark) in (0, 1)
+
+
+def _alike(line: str, following: str) -> bool:
+    return any(_fields(line, mark) > 1 and _fits(line, following, mark) for mark in _DELIMITERS)
+
+
+def _as_dates(column: pd.Series[Any]) -> pd.Series[Any] | None:
+    """A column of text that is all ISO dates, as dates."""
+    if pd.api.types.is_numeric_dtype(column.dtype) or not pd.api.types.is_string_dtype(column.dtype):
+        return None
+    present = column[column.notna()]
+    if not len(present) or not _ISO_DATE.match(str(present.iloc[0])):
+        return None
+    if not present.map(lambda text: bool(_ISO_DATE.match(str(text)))).all():
+        return None
+    try:
+        dates = pd.to_datetime(column, format="ISO8601", utc=True)
+    except (ValueError, TypeError):  # the thirtieth of February
+        return None
+    return dates.dt.tz_localize(None) if np.ndim(dates) else None

@@ -1,0 +1,178 @@
+"""Row names: a column that says which row this is, and nothing about it.
+
+With rows sorted by class such a column gives the label away, so it is never a feature unless that is asked for. Taken
+for one are: a first column without a name, a column of text that differs in every row, and whole numbers that count
+the rows or differ in every row under a name such as ``id``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from pandas.api import types as pdt
+
+from scff.errors import DataError
+
+__all__ = ["UNNAMED", "Naming", "as_row_names", "find_row_names", "index_names"]
+
+UNNAMED = "Unnamed: 0"
+"""What pandas calls a first column without a name."""
+
+#: Below this, values that differ in every row are no surprise.
+_FEWEST = 5
+
+_IDS = {"id", "ids", "index", "row", "rowid", "rowname", "rownames", "sample", "sampleid", "samplename", "samples"}
+_IDS |= {"subject", "subjectid", "patient", "patientid", "cell", "cellid", "barcode", "barcodes", "key", "uuid", "name"}
+
+RowNames = npt.NDArray[np.object_]
+
+
+@dataclass(frozen=True, eq=False)
+class Naming:
+    """How the rows of a frame are named.
+
+    Attributes
+    ----------
+    row_names : ndarray of str or None
+    id_column : str or None
+        The column they stood in.
+    aside : tuple of (str, str)
+        Columns that are no features, the one of the row names first, each with the reason.
+    """
+
+    row_names: RowNames | None = None
+    id_column: str | None = None
+    aside: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """What was done, and what to do if it was wrong; empty where nothing was."""
+        if not self.aside:
+            return ""
+        (first, why), *others = self.aside
+        also = "".join(f", and so is {name!r} ({reason})" for name, reason in others)
+        done = "the row name, not a feature" if self.id_column == first else "no feature"
+        return f"column {_shown(first)} is {done} ({why}){also}"
+
+
+def find_row_names(
+    frame: pd.DataFrame, *, id_column: str | None = None, keep_id: bool = False, known: Collection[str] = ()
+) -> Naming:
+    """Find the columns of a frame that name its rows.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    id_column : str, optional
+        The column that does, if it is known.
+    keep_id : bool, default=False
+        Whether columns that only look like row names are features all the same.
+    known : collection of str
+        Columns with another part to play: target, groups.
+
+    Returns
+    -------
+    Naming
+        With the names of the frame's index where no column is found.
+
+    Raises
+    ------
+    DataError
+        If there is no such column.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"sample": list("abcdef"), "x": [0.1, 0.5, 0.2, 0.4, 0.9, 0.7]})
+    >>> naming = find_row_names(frame)
+    >>> naming.id_column, naming.row_names[:2].tolist()
+    ('sample', ['a', 'b'])
+    """
+    if id_column is not None:
+        if id_column not in frame.columns:
+            raise DataError(f"There is no column {id_column!r} for the row names; name one of the table's columns.")
+        return Naming(as_row_names(frame[id_column]), id_column, ((id_column, "as asked"),))
+    names = index_names(frame)
+    if keep_id:
+        return Naming(names)
+    found = _suspects(frame, set(known))
+    if not found:
+        return Naming(names)
+    # The nameless column first, then one that is called like a row name, then the leftmost.
+    order = sorted(found, key=lambda name: (name != UNNAMED, not _is_id(name)))
+    if names is None:
+        names, chosen = as_row_names(frame[order[0]]), order[0]
+    else:
+        chosen = None
+    return Naming(names, chosen, tuple((str(name), found[name]) for name in order))
+
+
+def index_names(frame: pd.DataFrame) -> RowNames | None:
+    """The index of a frame as row names; None for one that only counts."""
+    index = frame.index
+    return None if isinstance(index, pd.RangeIndex) else as_row_names(index.to_series())
+
+
+def as_row_names(values: Any) -> RowNames:
+    """Names as text; whole numbers without a decimal point."""
+    series = pd.Series(values)
+    if pdt.is_float_dtype(series.dtype) and series.notna().all() and (series % 1 == 0).all():
+        series = series.astype(np.int64)
+    names = series.astype(object).where(series.notna(), "")
+    return np.array([str(name).strip() for name in names], dtype=object)
+
+
+def _suspects(frame: pd.DataFrame, known: set[str]) -> dict[str, str]:
+    """Columns that look like row names, each with the reason."""
+    n = len(frame)
+    found = {}
+    if n < _FEWEST:
+        return {UNNAMED: "it has no name"} if len(frame.columns) and frame.columns[0] == UNNAMED else {}
+    whole = []
+    for j, (name, dtype) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
+        if name in known:
+            continue
+        if j == 0 and name == UNNAMED:
+            found[name] = "it has no name"
+        elif pdt.is_integer_dtype(dtype):
+            whole.append(j)
+        elif (pdt.is_string_dtype(dtype) or dtype == np.dtype(object)) and _all_differ(frame.iloc[:, j]):
+            found[name] = "its text differs in every row"
+    for j, reason in _counting(frame, whole):
+        found[frame.columns[j]] = reason
+    return found
+
+
+def _counting(frame: pd.DataFrame, columns: list[int]) -> list[tuple[int, str]]:
+    """Columns of whole numbers that count the rows, or name them."""
+    found = []
+    n = len(frame)
+    for start in range(0, len(columns), 1024):
+        some = columns[start : start + 1024]
+        block = frame.iloc[:, some].to_numpy(dtype=np.float64, na_value=np.nan)
+        spans = block.max(axis=0) - block.min(axis=0)  # NaN where a value is missing
+        for j, span, values in zip(some, spans, block.T, strict=True):
+            if span == n - 1 and len(np.unique(values)) == n:
+                found.append((j, "it counts the rows"))
+            elif span > n - 1 and _is_id(frame.columns[j]) and len(np.unique(values)) == n:
+                found.append((j, "its number differs in every row"))
+    return found
+
+
+def _all_differ(column: pd.Series[Any]) -> bool:
+    try:
+        return bool(column.notna().all() and column.nunique() == len(column)) and pdt.infer_dtype(column) == "string"
+    except TypeError:  # lists and the like, which are refused elsewhere
+        return False
+
+
+def _is_id(name: Any) -> bool:
+    return "".join(c for c in str(name).lower() if c.isalnum()) in _IDS
+
+
+def _shown(name: str) -> str:
+    return "without a name" if name == UNNAMED else repr(name)
