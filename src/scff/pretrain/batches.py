@@ -10,6 +10,7 @@ import math
 import torch
 
 from scff.pretrain.causal import causal_tasks
+from scff.pretrain.clusters import cluster_tasks
 from scff.pretrain.config import Stage
 from scff.pretrain.draws import Draw, Family, draw_for
 from scff.pretrain.measurements import contrast_tasks, factor_tasks
@@ -55,8 +56,8 @@ def draw_batch(stage: Stage, key: tuple[int, int, int], rank: int = 0) -> TableB
 def _attempt(stage: Stage, shared: Draw, own: Draw) -> TableBatch | None:
     """Draw once; None when no table is usable."""
     mix = stage.mix
-    families: tuple[Family, ...] = (easy_tasks, latent_tasks, contrast_tasks, factor_tasks, causal_tasks)
-    family = families[_pick(shared, (mix.easy, mix.latent, mix.contrast, mix.factor, mix.causal))]
+    families: tuple[Family, ...] = (easy_tasks, latent_tasks, contrast_tasks, factor_tasks, causal_tasks, cluster_tasks)
+    family = families[_pick(shared, (mix.easy, mix.latent, mix.contrast, mix.factor, mix.causal, mix.clusters))]
     n_rows = stage.rows[shared.integer(0, len(stage.rows) - 1)]
     low, high = math.log(stage.min_columns), math.log(stage.max_columns + 1)
     n_columns = min(stage.max_columns, int(math.exp(float(shared.uniform(low, high, 1)))))

@@ -43,8 +43,8 @@ class ModelConfig:
 class Mix:
     """Shares of the families of tables; they need not sum to one.
 
-    See :mod:`scff.pretrain.synthetic` (easy, latent), :mod:`scff.pretrain.measurements` (contrast, factor) and
-    :mod:`scff.pretrain.causal`.
+    See :mod:`scff.pretrain.synthetic` (easy, latent), :mod:`scff.pretrain.measurements` (contrast, factor),
+    :mod:`scff.pretrain.causal` and :mod:`scff.pretrain.clusters`.
     """
 
     easy: float = 0.0
@@ -52,6 +52,7 @@ class Mix:
     contrast: float = 0.0
     factor: float = 0.0
     causal: float = 0.0
+    clusters: float = 0.0
 
 
 @dataclass(frozen=True)

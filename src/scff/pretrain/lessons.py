@@ -23,8 +23,9 @@ from scff.backbones.registry import load_backbone, locate
 from scff.backbones.weights.checkpoints import sha256
 from scff.pretrain import network
 from scff.pretrain.causal import causal_tasks
+from scff.pretrain.clusters import cluster_tasks
 from scff.pretrain.config import LessonConfig
-from scff.pretrain.draws import Draw, draw_for
+from scff.pretrain.draws import Draw, Family, draw_for
 from scff.pretrain.leaves import Kind, Leaf, answer, show
 from scff.pretrain.measurements import contrast_tasks, factor_tasks
 from scff.pretrain.synthetic import latent_tasks
@@ -131,8 +132,8 @@ def draw_leaves(config: LessonConfig, draw: Draw, teacher: Backbone | None) -> l
     width = config.widths[draw.integer(0, len(config.widths) - 1)]
     narrow = bool(draw.flag(config.narrow, 1))
     if narrow:
-        family = (latent_tasks, contrast_tasks, factor_tasks, causal_tasks)[draw.integer(0, 3)]
-        x_1TD, y_1T = family(draw, 1, n + config.queries, int(draw.log_uniform(4, width, 1)))
+        families: tuple[Family, ...] = (latent_tasks, contrast_tasks, factor_tasks, causal_tasks, cluster_tasks)
+        x_1TD, y_1T = families[draw.integer(0, 4)](draw, 1, n + config.queries, int(draw.log_uniform(4, width, 1)))
     else:
         n_columns = int(draw.log_uniform(config.min_columns, config.max_columns, 1))
         x_TD, y_T = wide_table(draw, n + config.queries, n_columns)

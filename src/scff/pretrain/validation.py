@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from scff.pretrain.causal import causal_tasks
+from scff.pretrain.clusters import cluster_tasks
 from scff.pretrain.config import LessonConfig
 from scff.pretrain.draws import draw_for
 from scff.pretrain.lessons import draw_leaves
@@ -33,6 +34,7 @@ _SHAPES = (
     (contrast_tasks, 6, 384, 30),
     (factor_tasks, 8, 384, 30),
     (causal_tasks, 12, 256, 12),
+    (cluster_tasks, 12, 512, 10),
 )
 
 #: Labelled rows of the wide set, and how many tables there are of each.

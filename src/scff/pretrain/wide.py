@@ -1,9 +1,10 @@
 """Raw wide tables, one at a time: hundreds to thousands of columns, of which a leaf will show what the library picks.
 
-Three kinds. *Measured*: a few latents seen through groups of correlated columns, as in :mod:`scff.pretrain.synthetic`
+Four kinds. *Measured*: a few latents seen through groups of correlated columns, as in :mod:`scff.pretrain.synthetic`
 and :mod:`scff.pretrain.measurements`. *Marked*: independent columns, some of which are shifted a little by the class.
-*Counted*: rows are mixtures of topics and cells are counts, rows of unlike depth. Between the columns that tell stand
-columns that do not; some tables have holes.
+*Counted*: rows are mixtures of topics and cells are counts, rows of unlike depth. *Scattered*: a few columns as in
+:mod:`scff.pretrain.clusters`, and all others noise. Between the columns that tell stand columns that do not; some tables
+have holes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import math
 import torch
 from torch import Tensor
 
+from scff.pretrain.clusters import cluster_tasks
 from scff.pretrain.draws import Draw, class_counts, class_logits, rows_of
 from scff.pretrain.synthetic import latents, loadings
 from scff.pretrain.table_batch import MAX_CLASSES
@@ -43,12 +45,14 @@ def wide_table(draw: Draw, n_rows: int, n_columns: int) -> tuple[Tensor, Tensor]
     (torch.Size([40, 600]), torch.Size([40]))
     """
     kind = float(draw.uniform(0.0, 1.0, 1))
-    if kind < 0.6:
+    if kind < 0.5:
         x, y = _measured(draw, n_rows, n_columns)
-    elif kind < 0.8:
+    elif kind < 0.65:
         x, y = _marked(draw, n_rows, n_columns)
-    else:
+    elif kind < 0.85:
         x, y = _counted(draw, n_rows, n_columns)
+    else:
+        x, y = _scattered(draw, n_rows, n_columns)
     if bool(draw.flag(0.2, 1)):
         wrong = torch.rand(n_rows, generator=draw.generator) < float(draw.uniform(0.0, 0.15, 1))
         y = torch.where(wrong, y[torch.randperm(n_rows, generator=draw.generator)], y)
@@ -109,6 +113,15 @@ def _counted(draw: Draw, t: int, d: int) -> tuple[Tensor, Tensor]:
     x = torch.poisson((share @ topics * depth).clamp_max(1e4), generator=draw.generator)
     form = float(draw.uniform(0.0, 1.0, 1))
     return (torch.log1p(x) if form < 0.3 else (x > 0).float() if form < 0.4 else x), y
+
+
+def _scattered(draw: Draw, t: int, d: int) -> tuple[Tensor, Tensor]:
+    """Clusters in a few columns, and noise."""
+    telling = min(d, draw.integer(6, 40))
+    x, y = cluster_tasks(draw, 1, t, telling, silence=0.3)
+    noise = draw.normal(t, d - telling)
+    order = torch.randperm(d, generator=draw.generator)
+    return torch.cat([x[0], noise], 1)[:, order], y[0]
 
 
 def _with_strangers(draw: Draw, x: Tensor, most: float) -> Tensor:
