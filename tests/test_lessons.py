@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 import torch
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 
 from backbone_models import tiny_tabpfn_v1
 from scff.backbones import load_backbone
 from scff.backbones.weights.checkpoints import sha256
 from scff.pretrain.causal import causal_tasks
+from scff.pretrain.clusters import cluster_tasks
 from scff.pretrain.config import LessonConfig, RecipeConfig
 from scff.pretrain.draws import draw_for
 from scff.pretrain.leaves import Kind, show
@@ -100,6 +103,15 @@ def test_causes_and_effects_tell_the_label() -> None:
         forest = RandomForestClassifier(30, random_state=0).fit(x[:300], y[:300])
         gains.append(forest.score(x[300:], y[300:]) - np.bincount(y[300:]).max() / 100)
     assert np.mean(gains) > 0.15
+
+
+def test_scattered_clusters_are_told_by_neighbours_and_not_by_sums() -> None:
+    x_BTD, y_BT = cluster_tasks(draw_for(6), 16, 600, 6, silence=0.0)
+    near, linear = [], []
+    for x, y in zip(x_BTD.numpy(), y_BT.numpy(), strict=True):
+        near.append(KNeighborsClassifier(7).fit(x[:400], y[:400]).score(x[400:], y[400:]))
+        linear.append(LogisticRegression(max_iter=300).fit(x[:400], y[:400]).score(x[400:], y[400:]))
+    assert np.mean(near) > np.mean(linear) + 0.08
 
 
 def test_a_lesson_depends_on_its_number_alone(few: LessonConfig, tmp_path: Path) -> None:

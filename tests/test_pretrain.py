@@ -62,7 +62,7 @@ def check_batch(batch: TableBatch) -> None:
         assert set(query.tolist()) <= {UNSEEN, *range(n_classes)}
 
 
-@pytest.mark.parametrize("source", ["easy", "latent", "contrast", "factor", "causal"])
+@pytest.mark.parametrize("source", ["easy", "latent", "contrast", "factor", "causal", "clusters"])
 def test_batches_are_valid(source: str) -> None:
     stage = Stage("s", 1, 1e-3, 1e-3, Mix(**{source: 1.0}), 1, 40, (16, 40, 96), max_cells=8_000)
     for step in range(20):

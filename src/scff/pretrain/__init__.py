@@ -11,7 +11,7 @@ weights, has the whole story:
   holds the one before it as its ``origin``.
 - Its network was grown on the way and is not the recipe's: neighbouring columns lend each other their values, three row
   blocks, six class tokens and eight context blocks (the last two are the two before them again); the recipe makes one
-  token of three columns, with two row blocks, four class tokens and six context blocks.
+  token of three columns, with two row blocks, four class tokens and eight narrower context blocks.
 - It reads up to eight principal components behind the columns of a leaf (``view`` in the card). No run of the chain had
   such columns in its tables.
 """

@@ -3,8 +3,8 @@
 Four kinds. *Measured*: a few latents seen through groups of correlated columns, as in :mod:`scff.pretrain.synthetic`
 and :mod:`scff.pretrain.measurements`. *Marked*: independent columns, some of which are shifted a little by the class.
 *Counted*: rows are mixtures of topics and cells are counts, rows of unlike depth. *Scattered*: a few columns as in
-:mod:`scff.pretrain.clusters`, and all others noise. Between the columns that tell stand columns that do not; some tables
-have holes.
+:mod:`scff.pretrain.clusters`, and all others noise. Between the columns that tell stand columns that do not; some
+tables have holes.
 """
 
 from __future__ import annotations
