@@ -13,6 +13,7 @@ from conftest import V1, V2, make_wide, paper
 from scff.backbones import BackboneSpec, Weights, get_spec, load_backbone, register, registry, specs
 from scff.backbones.weights import checkpoints
 from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError, CheckpointMissing
+from scff.memory.meter import PeakMemory
 
 CPU = torch.device("cpu")
 
@@ -209,3 +210,60 @@ def test_threads_that_ask_for_the_list_first_all_see_the_whole(monkeypatch):
         thread.join()
     assert len(set(seen)) == 1
     assert seen[0] > 10
+
+
+@pytest.mark.parametrize(
+    "absurd",
+    [
+        {"embed_dim": 1 << 17},
+        {"icl_num_blocks": 10**9},
+        {"col_num_inds": 10**11},
+        {"row_num_cls": 10**10},
+        {"ff_factor": 10**8},
+        {"col_num_blocks": 10**9},
+        {"col_nhead": 0},
+    ],
+    ids=repr,
+)
+def test_absurd_sizes_are_refused_before_they_take_memory(absurd, tmp_path, checkpoint_dir):
+    payload = torch.load(checkpoint_dir / "v2.ckpt", weights_only=True)
+    torch.save(payload | {"config": payload["config"] | absurd}, tmp_path / "absurd.ckpt")
+    load_backbone(checkpoint_dir / "v2.ckpt", CPU)  # what torch imports on the way is not the file's doing
+    with PeakMemory() as memory, pytest.raises(CheckpointError, match="do not fit their own configuration"):
+        load_backbone(tmp_path / "absurd.ckpt", CPU)
+    assert memory.added < 64 << 20
+
+
+@pytest.mark.parametrize("absurd", [{"emsize": 1 << 16}, {"nlayers": 10**9}, {"num_features": 10**10}], ids=repr)
+def test_absurd_sizes_of_another_family_too(absurd, tmp_path):
+    from backbone_models import tiny_tabpfn_v1
+
+    state, nothing, config = torch.load(tiny_tabpfn_v1(tmp_path / "v1.cpkt"), weights_only=True)
+    torch.save((state, nothing, config | absurd), tmp_path / "absurd.cpkt")
+    with PeakMemory() as memory, pytest.raises(CheckpointError, match="more parameters than the file has bytes"):
+        load_backbone(tmp_path / "absurd.cpkt", CPU)
+    assert memory.added < 64 << 20
+
+
+def test_a_checkpoint_that_unpacks_to_more_than_itself_is_refused(tmp_path, checkpoint_dir):
+    import zipfile
+
+    with zipfile.ZipFile(checkpoint_dir / "v2.ckpt") as old, zipfile.ZipFile(tmp_path / "bomb.ckpt", "w") as new:
+        for entry in old.infolist():
+            new.writestr(entry.filename, old.read(entry))
+        new.writestr("v2/data/bomb", bytes(64 << 20), zipfile.ZIP_DEFLATED)
+    with pytest.raises(CheckpointError, match="larger than the file"):
+        load_backbone(tmp_path / "bomb.ckpt", CPU)
+
+
+def test_a_swapped_nano_is_refused_and_the_embedded_one_is_what_is_pinned(tmp_path, monkeypatch, checkpoint_dir):
+    from scff.backbones import listing
+
+    (found,) = listing.verify("nano")
+    assert found.ok is True, f"nano.ckpt is another file now: pin {found.sha256} in backbones/tabicl/files.py"
+    (tmp_path / "nano.ckpt").write_bytes((checkpoint_dir / "v2.ckpt").read_bytes())
+    monkeypatch.setenv("SCFF_CHECKPOINT_DIR", str(tmp_path))
+    X, y, _ = make_wide(n_columns=10)
+    with pytest.raises(CheckpointError, match="not the released file"):
+        paper("nano").fit(X, y)
+    assert listing.verify("nano")[0].ok is False

@@ -130,3 +130,51 @@ def test_files_that_belong_together_come_together(tmp_path, monkeypatch):
     spec = BackboneSpec("x", "row", "", lambda path, device: None, weights, "MIT", "MIT")
     assert checkpoints.fetch(spec) == tmp_path / "model.bin"
     assert asked == [("someone/model", "config.json"), ("someone/model", "model.bin")]
+
+
+@pytest.mark.parametrize("password", ["s3cret-word", "pa%2Fss-w0rd", "un/quoted-s3cret", "at@s3cret-at"])
+@pytest.mark.parametrize("end", ["127.0.0.1:9/simple", "127.0.0.1:notaport/simple", "nowhere.invalid/simple"])
+def test_a_password_in_the_address_is_never_shown(password, end, tmp_path, monkeypatch, caplog):
+    caplog.set_level("DEBUG")
+    monkeypatch.setenv("PIP_INDEX_URL", f"http://somebody:{password}@{end}")
+    with pytest.raises(CheckpointMissing) as caught:
+        fetch_archived(SOURCE, tmp_path / "w", DIGEST)
+    said, error = caplog.text, caught.value
+    while error is not None:
+        said += repr(error) + str(error)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    for secret in ("s3cret", "w0rd", "somebody"):
+        assert secret not in said
+
+
+def test_credentials_reach_their_own_index_and_no_other_host(tmp_path, monkeypatch):
+    seen = []
+
+    class Asking(_Quiet):
+        def do_GET(self):
+            seen.append((self.server.server_port, self.path, self.headers.get("Authorization")))
+            if self.server.server_port == ports[0]:
+                page = f'<a href="http://127.0.0.1:{ports[1]}/x.tar.gz">some_thing-1.0.tar.gz</a>'.encode()
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(page)
+            else:
+                self.send_error(404)
+
+    servers = [ThreadingHTTPServer(("127.0.0.1", 0), Asking) for _ in range(2)]
+    ports = [server.server_port for server in servers]
+    for server in servers:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("PIP_INDEX_URL", f"http://me:pa%20ss@127.0.0.1:{ports[0]}/simple")
+    with pytest.raises(CheckpointMissing, match="404"):
+        fetch_archived(SOURCE, tmp_path / "w", DIGEST)
+    for server in servers:
+        server.shutdown()
+    assert seen == [(ports[0], "/simple/some-thing/", "Basic bWU6cGEgc3M="), (ports[1], "/x.tar.gz", None)]
+
+
+@pytest.mark.parametrize("page", [b"\xff\xfe", b'<a href="file:///etc/passwd">some_thing-1.0.tar.gz</a>', b"<![x[<a"])
+def test_a_bad_index_page_is_one_sentence(page, index, tmp_path):
+    (index / "some-thing" / "index.html").write_bytes(page)
+    with pytest.raises(CheckpointMissing):
+        fetch_archived(SOURCE, tmp_path / "w", DIGEST)

@@ -120,18 +120,25 @@ def test_caches_spill_to_disk_and_come_back():
     store = CacheStore(True, memory_bytes=5000)
     caches = [LeafCache({"a": torch.randn(1000), "b": torch.randn(20)}, state=f"state {i}") for i in range(3)]
     keys = [store.put(cache) for cache in caches]
-    directory = store._directory.name
-    import os
+    directory = store._scratch[0].path
 
-    assert len(os.listdir(directory)) == 2  # the first fits, the others do not
+    def spilled():
+        return sorted(path.name for path in directory.iterdir() if path.name.isdigit())
+
+    assert spilled() == ["1", "2"]  # the first fits, the others do not
     for key, cache in zip(keys, caches, strict=True):
-        back = store.get(key)
+        back = store.get(key, never)
         assert back.state == cache.state
         assert all(torch.equal(back.tensors[name], cache.tensors[name]) for name in "ab")
+    del back
     store.drop(keys[0])
     assert store.put(caches[0]) is not None
-    assert len(os.listdir(directory)) == 2  # the freed room was used again
+    assert spilled() == ["1", "2"]  # the freed room was used again
     store.drop(keys[1])
-    assert len(os.listdir(directory)) == 1
+    assert spilled() == ["2"]
     del store
-    assert not os.path.exists(directory)
+    assert not directory.exists()
+
+
+def never():
+    raise AssertionError("the cache is there")

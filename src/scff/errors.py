@@ -12,6 +12,7 @@ __all__ = [
     "CheckpointMissing",
     "DataError",
     "DataWarning",
+    "ForkError",
     "MemoryBudgetError",
     "MissingDependency",
     "ModelFileError",
@@ -46,6 +47,10 @@ class CheckpointError(SCFFError):
 
 class CheckpointMissing(CheckpointError, FileNotFoundError):
     """The weights are not on this machine and may not, or could not, be downloaded."""
+
+
+class ForkError(SCFFError, RuntimeError):
+    """A forked process would wait for threads that stayed behind in its parent."""
 
 
 class MemoryBudgetError(SCFFError, MemoryError):

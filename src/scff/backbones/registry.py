@@ -209,8 +209,9 @@ def specification(backbone: str | os.PathLike[str], task: Task = "classification
 
 
 def _is_path(backbone: str | os.PathLike[str]) -> bool:
-    path = Path(backbone)
-    return _called(os.fspath(backbone)) is None and bool(path.suffix or len(path.parts) > 1 or path.exists())
+    name, path = os.fspath(backbone), Path(backbone)
+    # `os.path` answers for names that no file system takes.
+    return _called(name) is None and bool(path.suffix or len(path.parts) > 1 or os.path.exists(name))
 
 
 def load_backbone(backbone: str | os.PathLike[str], device: torch.device, task: Task = "classification") -> Backbone:
@@ -267,7 +268,7 @@ def _for_task(spec: BackboneSpec, task: Task) -> BackboneSpec:
 
 
 def _recognise(path: Path, task: Task) -> BackboneSpec:
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise CheckpointMissing(f"There is no checkpoint at {path}; check the path given as backbone.")
     # Those of the task first, one file may hold both; the one that takes any file of its layout last.
     unreadable: CheckpointError | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -17,8 +18,10 @@ from scff.errors import DataError, SCFFError
 from scff.estimators.fitted import Fitted
 from scff.estimators.input import Given, given_queries, given_support, is_plain
 from scff.fold.caches import CacheMode
+from scff.fold.threads import refuse_after_fork
 from scff.memory.budget import parse_bytes
 from scff.plan.plan import FoldPlan
+from scff.tables.keeping import keep_rows
 from scff.tables.table import Table
 from scff.trials.case import Settings
 
@@ -83,6 +86,7 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _read_support(self, X: Any, y: Any, groups: Any = None) -> tuple[Given, Self]:
         """Labelled rows, and a copy of this estimator that has their heads: one that may fail to be fitted."""
+        refuse_after_fork()
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
         given = given_support(
@@ -94,11 +98,14 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
             categorical=self.categorical,
         )
         copy._check(X, given.table, given.heads, reset=True)
-        return given, copy
+        # Under a limit not even a copy of the rows is made.
+        kept = keep_rows(given.table, X, copy=self.memory_limit is None)
+        return replace(given, table=kept), copy
 
     def _read_queries(self, X: Any) -> tuple[Table, Fitted]:
         """Query rows, and the record they are to be predicted with."""
         self._record()
+        refuse_after_fork()
         now = object.__new__(type(self))  # as it is now: another thread may be fitting it anew
         now.__dict__.update(self.__dict__)
         support = now.fitted_.support
@@ -110,6 +117,9 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
         """An array as scikit-learn checks it; whatever knows more about its columns passes through."""
         if not is_plain(X):
             return X
+        if isinstance(X, np.ma.MaskedArray):
+            # What is masked is missing; NumPy would forget it.
+            X = np.ma.filled(X.astype(np.float64), np.nan)
         try:
             # Infinity is looked for when the table is made: no need to go over it twice.
             return validate_data(

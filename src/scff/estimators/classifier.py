@@ -167,7 +167,7 @@ class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ig
         self.categorical = categorical
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> FoldedClassifier:
-        """Compile a labelled support table.
+        """Compile a labelled support table, and keep it: `scff.tables.keeping` says what is copied.
 
         Parameters
         ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -66,6 +67,7 @@ class Fitted:
     seconds: dict[str, float] = field(default_factory=dict)
     peak_bytes: dict[str, int] = field(default_factory=dict)
     _compiled: tuple[Case, tuple[Reading, ...]] | None = field(default=None, repr=False)
+    _compiling: Any = field(default_factory=threading.Lock, init=False, repr=False)
 
     @property
     def task(self) -> Literal["classification", "regression"]:
@@ -82,21 +84,25 @@ class Fitted:
         ModelFileError
             If what could be compiled when it was fitted no longer can.
         """
-        if self._compiled is None:
-            backbone = reload_backbone(self.checkpoint, resolve_device(self.settings.device), self.task)
-            case = Case(backbone, self.support, self.y, self.settings)
-            known = zip(self.choices, self.gates, strict=True)
-            try:
-                self._compiled = case, tuple(read(case, choice, gates) for choice, gates in known)
-            except SCFFError:
-                raise
-            except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
-                said = (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
-                raise ModelFileError(
-                    f"This model cannot be compiled again ({said}): the file, or the packages it was fitted with, "
-                    "changed since; fit it again."
-                ) from error
-        return self._compiled
+        with self._compiling:  # several threads may ask a model that was just read
+            if self._compiled is None:
+                self._compiled = self._compile()
+            return self._compiled
+
+    def _compile(self) -> tuple[Case, tuple[Reading, ...]]:
+        backbone = reload_backbone(self.checkpoint, resolve_device(self.settings.device), self.task)
+        case = Case(backbone, self.support, self.y, self.settings)
+        known = zip(self.choices, self.gates, strict=True)
+        try:
+            return case, tuple(read(case, choice, gates) for choice, gates in known)
+        except SCFFError:
+            raise
+        except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            said = (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
+            raise ModelFileError(
+                f"This model cannot be compiled again ({said}): the file, or the packages it was fitted with, changed "
+                "since; fit it again."
+            ) from error
 
     @property
     def readings(self) -> tuple[Reading, ...]:
@@ -116,4 +122,7 @@ class Fitted:
 
     def __getstate__(self) -> dict[str, Any]:
         # Neither weights nor caches: the first are referenced by digest, the second are rebuilt on first use.
-        return self.__dict__ | {"_compiled": None}
+        return {name: value for name, value in self.__dict__.items() if name != "_compiling"} | {"_compiled": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _compiling=threading.Lock())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 from sklearn.utils._param_validation import (
     Interval,
     InvalidParameterError,
@@ -27,7 +29,7 @@ _SHARED: dict[str, Any] = {
     "leaf_width": [Interval(Integral, 1, None, closed="left")],
     "fdr": [Interval(Real, 0, 1, closed="neither")],
     "memory_limit": [None, str, Interval(Real, 0, None, closed="neither")],
-    "n_estimators": [Interval(Integral, 1, None, closed="left")],
+    "n_estimators": [Interval(Integral, 1, 1024, closed="both")],
     "device": [str],
     "cache": [StrOptions({"disk"}), Options(bool, {True, False})],
     "random_state": [Interval(Integral, 0, 2**32 - 1, closed="both")],
@@ -38,6 +40,8 @@ _SHARED: dict[str, Any] = {
     "keep_id": ["boolean"],
     "categorical": [None, list, tuple],
 }
+_NUMBERS = {"leaf_width", "fdr", "memory_limit", "n_estimators", "random_state", "trials", "leaf_batch", "query_chunk"}
+_LONGEST = 400
 CLASSIFIER: dict[str, Any] = _SHARED | {
     "method": [StrOptions({"auto", *METHODS})],
     "tail": [StrOptions({"off", *TAIL_RULES}), TailRule],
@@ -57,10 +61,18 @@ def check_parameters(estimator: Any) -> None:
         Naming the argument, what it may be and what it is.
     """
     parameters = estimator.get_params(deep=False)
+    constraints = estimator._parameter_constraints
     try:
-        validate_parameter_constraints(estimator._parameter_constraints, parameters, type(estimator).__name__)
+        for name in _NUMBERS & parameters.keys():  # to Python a truth value is a number; here it is a slip
+            if isinstance(parameters[name], bool | np.bool_):
+                raise InvalidParameterError(f"{name!r} must be a number, not {parameters[name]}.")
+        validate_parameter_constraints(constraints, parameters, type(estimator).__name__)
     except InvalidParameterError as error:
-        raise DataError(str(error)) from error
+        # A value may show itself on many lines, or by its address.
+        words = " ".join(re.sub(r" at 0x[0-9a-fA-F]+", "", str(error)).split())
+        raise DataError(words if len(words) <= _LONGEST else f"{words[:_LONGEST]} ...") from error
+    except (TypeError, ValueError) as error:  # an array has no one truth value to be compared by
+        raise DataError(f"An argument of {type(estimator).__name__} cannot be compared ({error}).") from error
     if parameters.get("engine") == "ray" and estimator.method not in ("auto", "scff", "bounded-core"):
         raise DataError(
             'engine="ray" spreads the leaves of a row backbone over a cluster; use it with method="auto", "scff" or '

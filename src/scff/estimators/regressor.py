@@ -114,6 +114,9 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> FoldedRegressor:
         """Compile a labelled support table.
 
+        The rows are kept, for predictions and for the file: an array is copied, a DataFrame when it is changed later.
+        With ``memory_limit`` an array is not copied but marked read-only. Files are left where they are.
+
         Parameters
         ----------
         X : array-like, sparse matrix, DataFrame, AnnData, path or dict of shape (n_rows, n_columns)
@@ -126,6 +129,8 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
         FoldedRegressor
         """
         check_parameters(self)
+        # The Tail gate is a matter of classes: the method is the folded Core.
+        settings = replace(self._settings(), rule=None, routing="linear")
         given, heads = self._read_support(X, y)
         support = given.table
         target = number_target(given.y, support.n_rows)
@@ -134,8 +139,6 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
             choose_auto("regression") if self.backbone == "auto" else self.backbone, device, "regression"
         )
         refuse_row_folding(backbone.spec, self.method)
-        # The Tail gate is a matter of classes: the method is the folded Core.
-        settings = replace(self._settings(), rule=None, routing="linear")
         case = Case(backbone, support, target, settings)
         varies = bool(target.min() < target.max())  # a constant target needs no model
         plan = case.plan if varies and self.method != "native" else None

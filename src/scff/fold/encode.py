@@ -168,7 +168,8 @@ class LocalStratum:
         """Mean message_QE of query rows."""
 
         def encode(kept: tuple[tuple[IntArray, ...], int]) -> torch.Tensor:
-            return queries.encode(kept[0], self._store.get(kept[1]))
+            leaves, key = kept
+            return queries.encode(leaves, self._store.get(key, lambda: queries.view.encode_support(leaves)[1]))
 
         total: torch.Tensor | None = None
         options = self._options
@@ -193,14 +194,14 @@ class Queries:
     """
 
     def __init__(self, view: RowView, rows: Table, chunk: int) -> None:
-        self._view, self._rows = view, rows
+        self.view, self._rows = view, rows
         self._cut(chunk)
 
     def encode(self, leaves: Sequence[IntArray], cache: LeafCache) -> torch.Tensor:
         """Messages_GQE of all rows."""
         while True:
             try:
-                parts = [self._view.encode_query(leaves, cache, chunk) for chunk in self._chunks]
+                parts = [self.view.encode_query(leaves, cache, chunk) for chunk in self._chunks]
                 return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
             except torch.cuda.OutOfMemoryError:  # the same class as torch.OutOfMemoryError, under its older name
                 if self.chunk == 1:
@@ -212,7 +213,7 @@ class Queries:
 
     def _cut(self, chunk: int) -> None:
         self.chunk = min(chunk, self._rows.n_rows)
-        self._chunks = [self._view.prepare(part) for part in self._rows.chunks(self.chunk)]
+        self._chunks = [self.view.prepare(part) for part in self._rows.chunks(self.chunk)]
 
 
 def equal_width(leaves: Sequence[IntArray], most: int | None) -> Iterator[tuple[IntArray, ...]]:

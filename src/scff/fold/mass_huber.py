@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from scff.backbones.base import IntArray, RowView
+from scff.backbones.base import IntArray, LeafCache, RowView
 from scff.fold.caches import CacheStore
 from scff.gate.record import TailGate
 from scff.plan.compile import deal
@@ -63,11 +63,14 @@ class MassHuber:
         for part in rows.chunks(self._query_chunk):
             chunk = self.view.prepare(part)
             messages = [
-                self.view.encode_query([leaf], self._store.get(key), chunk)[0]
+                self.view.encode_query([leaf], self._cache(leaf, key), chunk)[0]
                 for leaf, key in zip(self._leaves, self._keys, strict=True)
             ]
             parts.append(self._merge(torch.stack(messages)))
         return self.view.predict(self._context, torch.cat(parts))
+
+    def _cache(self, leaf: IntArray, key: int) -> LeafCache:
+        return self._store.get(key, lambda: self.view.encode_support([leaf])[1])
 
     def _merge(self, m_GTE: torch.Tensor) -> torch.Tensor:
         weights = self._mass[:, None].expand(-1, m_GTE.shape[1])

@@ -6,6 +6,8 @@ and on a busy machine that waiting costs far more than the work. Leaves are inde
 
 from __future__ import annotations
 
+import os
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,7 +16,9 @@ from typing import TypeVar
 
 import torch
 
-__all__ = ["default_workers", "in_order"]
+from scff.errors import ForkError
+
+__all__ = ["default_workers", "in_order", "refuse_after_fork"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -23,9 +27,37 @@ R = TypeVar("R")
 _MOST = 4
 
 
+# torch's number of threads is the process's: who comes first notes it, who leaves last restores it.
+_lock = threading.Lock()
+_sharing = 0
+_whole = 1
+_used_by: int | None = None
+
+
 def default_workers() -> int:
     """Leaves to encode side by side: as many as torch may use threads, within reason."""
-    return min(_MOST, torch.get_num_threads())
+    return min(_MOST, _whole if _sharing else torch.get_num_threads())
+
+
+def refuse_after_fork() -> None:
+    """Tell a forked process that torch's threads stayed behind, before it waits for them for ever.
+
+    Raises
+    ------
+    ForkError
+        If this process was forked from one that has computed with several threads, and would do so itself.
+    """
+    global _used_by
+    if torch.get_num_threads() == 1:
+        return
+    if _used_by is None:
+        _used_by = os.getpid()
+    elif _used_by != os.getpid():
+        raise ForkError(
+            "This process was forked from one in which torch had several threads, and they stayed behind: computing "
+            'would hang. Start workers with multiprocessing\'s "spawn" or "forkserver" (joblib does), or call '
+            "torch.set_num_threads(1) first."
+        )
 
 
 @contextmanager
@@ -59,8 +91,12 @@ def in_order(
 def _in_threads(
     work: Callable[[T], R], items: Sequence[T], workers: int, first_alone: bool
 ) -> Generator[R, None, None]:
-    before = torch.get_num_threads()
-    share = max(1, before // workers)
+    global _sharing, _whole
+    with _lock:
+        if _sharing == 0:
+            _whole = torch.get_num_threads()
+        _sharing += 1
+        share = max(1, _whole // workers)
     waiting: deque[Future[R]] = deque()
     with ThreadPoolExecutor(workers, "scff-leaf", torch.set_num_threads, (share,)) as pool:
         try:
@@ -73,4 +109,7 @@ def _in_threads(
         finally:
             for future in waiting:
                 future.cancel()
-            torch.set_num_threads(before)  # the setting is the process's, not the thread's
+            with _lock:
+                _sharing -= 1
+                if _sharing == 0:
+                    torch.set_num_threads(_whole)

@@ -16,6 +16,9 @@ __all__ = ["Footprint", "format_bytes", "keep_within", "parse_bytes"]
 # Scoring the columns, and what the interpreter allocates beside the arrays.
 _PLANNING = 16 << 20
 
+# An exabyte: more is a slip, and no integer of a machine.
+_MOST = 10**18
+
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _UNITS |= {
     "kib": 1 << 10,
@@ -41,12 +44,14 @@ def parse_bytes(size: int | float | str) -> int:
     if isinstance(size, int | float):
         number, unit = float(size), ""
     else:
-        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([a-zA-Z]*)\s*", size)
+        match = re.fullmatch(r"\s*([0-9]{0,20}\.?[0-9]{1,20})\s*([a-zA-Z]{0,3})\s*", size)
         if match is None or match[2].lower() not in _UNITS:
-            raise DataError(f'{size!r} is not a size; write for example "2GiB", "500MB" or a number of bytes.')
+            raise DataError(
+                f'{str(size)[:40]!r} is not a size; write for example "2GiB", "500MB" or a number of bytes.'
+            )
         number, unit = float(match[1]), match[2].lower()
-    if number <= 0:
-        raise DataError(f"A memory limit must be positive, not {size!r}.")
+    if not 1 <= number * _UNITS[unit] <= _MOST:
+        raise DataError(f"A memory limit must be a number of bytes from 1 to an exabyte, not {size!r}.")
     return int(number * _UNITS[unit])
 
 

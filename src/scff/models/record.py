@@ -20,6 +20,7 @@ from scff.plan.plan import FoldPlan
 from scff.tables.table import Table
 from scff.trials.case import Settings
 from scff.trials.coded import Coded
+from scff.trials.forest import Forest
 from scff.trials.narrow import Company, Digest, Direct, Frequencies, Summarised
 from scff.trials.presentations import Core, LinkedCore, Paper, WithTail
 from scff.trials.reading import Choice
@@ -36,7 +37,7 @@ _SHOWN: dict[str, type] = {
     "summarised": Summarised,
     "digest": Digest,
 }
-_ANSWERING: dict[str, type] = {"direct": Direct, "frequencies": Frequencies, "coded": Coded}
+_ANSWERING: dict[str, type] = {"direct": Direct, "forest": Forest, "frequencies": Frequencies, "coded": Coded}
 
 
 def encode_fitted(fitted: Fitted) -> tuple[Any, dict[str, Stored]]:
@@ -109,18 +110,19 @@ def _parameter() -> Coder:
 def _coders() -> Coders:
     coders = Coders()
     coders.names |= {"TailMap": TailMap}
-    coders.left_out[Fitted] = ("support", "classes", "_compiled")
+    coders.left_out[Fitted] = ("support", "classes", "_compiled", "_compiling")
     coders.fields[FoldPlan] = {"names": _TableNames()}
     coders.fields[CheckpointRef] = {"path": _FileName()}
     share, weight = (lambda x: 0 <= x <= 1, "between 0 and 1"), (lambda x: 0 <= x < math.inf, "a weight")
     count, finite = (lambda x: 0 <= x < 2**31, "a count"), (math.isfinite, "a finite number")
     some = (lambda x: 1 <= x < 2**31, "a positive count")
-    for kind in (*_SHOWN.values(), Direct, Frequencies):
+    for kind in (*_SHOWN.values(), Direct, Forest, Frequencies):
         coders.checks[kind] = {"prior": weight}
     for kind in _SHOWN.values():
         coders.checks[kind]["shares"] = (lambda x: 1 <= len(x) <= 8 and all(0 < one <= 1 for one in x), "shares")
     coders.checks[WithTail]["sample"] = coders.checks[Summarised]["components"] = some
     coders.checks[Company]["share"] = share
+    coders.checks[Forest]["trees"] = (lambda x: 1 <= x <= 10_000, "a number of trees")
     coders.checks[Direct]["scale"] = (lambda x: x in ("equal", "shares"), "a scale")
     coders.checks[Coded] = {"n_symbols": (lambda x: 2 <= x < 2**31, "a number of symbols")}
     coders.checks[Choice] = {"weight": share, "share": share}

@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from torch.multiprocessing.spawn import spawn
 from tqdm.auto import tqdm
 
 from scff.errors import PretrainError
+from scff.memory.scratch import Scratch
 from scff.pretrain import network
 from scff.pretrain.card import write_card
 from scff.pretrain.config import RecipeConfig
@@ -103,7 +103,7 @@ def run(job: Job, processes: int = 2) -> bool:
     except OSError as error:
         raise PretrainError(f"{job.folder} cannot be the folder of a run ({error.strerror}).") from error
     _prepare(0, processes, job)  # what is wrong with a job is said here, not in one of its processes
-    with _locked(job.folder / "lock"), tempfile.TemporaryDirectory() as meeting:
+    with _locked(job.folder / "lock"), Scratch() as meeting:
         address = f"file://{meeting}/store"
         if processes == 1:
             _work(0, 1, address, job)

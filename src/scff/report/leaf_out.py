@@ -7,7 +7,7 @@ messages a nearest-prototype classifier is scored, each row against its own clas
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -145,8 +145,12 @@ class _Half:
         self._store = CacheStore()  # beyond a limit the messages go to a temporary file
         self._keys = []
         sums: dict[str, list[FloatArray]] = {"core": [], "tail": []}
-        for i, leaf in enumerate([*core, *tail]):
-            m_S, m_Q = _messages(view, rows, leaf, len(y_S), len(y_Q))
+        leaves = [*core, *tail]
+        self._messages: Callable[[int], tuple[torch.Tensor, torch.Tensor]] = lambda i: _messages(
+            view, rows, leaves[i], len(y_S), len(y_Q)
+        )
+        for i in range(len(leaves)):
+            m_S, m_Q = self._messages(i)
             self._keys.append(self._store.put(LeafCache({"S": m_S, "Q": m_Q})))
             total = sums["core" if i < len(core) else "tail"]
             if total:
@@ -165,7 +169,8 @@ class _Half:
         core, tail = self._n_core, self._n_tail
         c, t = self._sums["core"], self._sums["tail"]
         if without is not None:
-            message = self._store.get(self._keys[without]).tensors
+            key, again = self._keys[without], self._messages
+            message = self._store.get(key, lambda: LeafCache(dict(zip("SQ", again(without), strict=True)))).tensors
             left = [as_float(message["S"]), as_float(message["Q"])]
             if without < core:
                 c, core = [total - part for total, part in zip(c, left, strict=True)], core - 1

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scff.fold.mass_huber import MassHuber
 from scff.fold.tokens import FoldedTokens
 from scff.plan.compile import compile_plan
+from scff.trials.forest import Forest
 from scff.trials.narrow import Company, Frequencies
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Subject:
         case, readings = self.fitted.compiled()
         for reading in readings:
             presentation = reading.choice.presentation
-            if isinstance(presentation, Company):
+            if isinstance(presentation, Company | Forest):
                 used[presentation.columns(case)] = True
             elif reading.plan is None:
                 used |= not isinstance(presentation, Frequencies)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from uuid import uuid4
 
-from scff.errors import DataError
+from scff.errors import DataError, SCFFError
+from scff.memory.scratch import PartialFile
 
 __all__ = ["write_atomically"]
 
@@ -18,8 +17,8 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, private: bo
     """Let ``write`` fill a temporary file beside ``path``, and move it there only when it is whole and on disk.
 
     A kill at any moment leaves the old file or the new one. The temporary name is hidden and ends in ``.tmp``, so that
-    nobody who lists the folder takes it for a finished file; two processes never share one. A link is written through,
-    and a file that was there keeps its mode.
+    nobody who lists the folder takes it for a finished file; two processes never share one, and what a killed one left
+    is removed by the next that writes there. A link is written through, and a file that was there keeps its mode.
 
     Parameters
     ----------
@@ -38,26 +37,27 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, private: bo
     """
     if "\0" in str(path):
         raise DataError(f"{str(path)!r} names no file: there is a zero byte in it.")
-    temporary: Path | None = None
+    partial: PartialFile | None = None
     try:
         target = Path(os.path.realpath(path)) if path.is_symlink() else path
         if not target.parent.is_dir():
             raise DataError(f"There is no directory {target.parent}; create it first.")
         if target.exists() and not target.is_file():
             raise DataError(f"{path} is not a regular file; name a file to write.")
-        temporary = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
         # Made before it is filled, so that nobody else can read what is private even while it grows.
-        temporary.touch(0o600 if private else 0o666, exist_ok=False)
+        partial = PartialFile(target, 0o600 if private else 0o666)
+        temporary = partial.path
         if target.exists():
             temporary.chmod(stat.S_IMODE(target.stat().st_mode))
         write(temporary)
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         temporary.replace(target)
+    except SCFFError:  # some of them are also an OSError
+        raise
     except OSError as error:
         why = error.strerror or (str(error).splitlines() or ["it failed"])[0][:160]
         raise DataError(f"{path} cannot be written ({why}); check the folder, its permissions and its room.") from error
     finally:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
+        if partial is not None:
+            partial.remove()

@@ -51,6 +51,8 @@ def one_column(y: Any, n_rows: int, what: str) -> Labels:
         )
     if len(values) != n_rows:
         raise DataError(f"X has {n_rows} rows but y has {len(values)}; give one {what} per row.")
+    if values.dtype.kind == "V":
+        raise DataError(f"The target holds {values.dtype} values; give one {what} per row.")
     return values
 
 
@@ -127,6 +129,8 @@ def _dense(y: Any) -> Any:
     """What NumPy makes an array of: pandas' own types without their wrapping, missing values as objects."""
     if hasattr(y, "to_pandas") and not isinstance(y, pd.Series | pd.DataFrame):  # polars, Arrow
         y = y.to_pandas()
+    if isinstance(y, np.ma.MaskedArray):  # NumPy would forget the mask
+        return np.ma.filled(y.astype(object), None)
     if isinstance(y, pd.DataFrame):
         return y.iloc[:, 0].to_numpy()[:, None] if y.shape[1] == 1 else y
     if isinstance(y, pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
@@ -158,10 +162,10 @@ def _same_type(labels: Labels) -> Labels:
         return labels.astype(bool)
     numbers = (int, float, np.integer, np.floating)
     if all(issubclass(kind, numbers) and not issubclass(kind, bool) for kind in kinds):
-        try:
-            return np.asarray(labels.tolist())
-        except OverflowError as error:
-            raise DataError("The target holds numbers too large; make them text.") from error
+        same = np.asarray(labels.tolist())
+        if same.dtype.kind == "O":
+            raise DataError("The target holds numbers too large to be told apart exactly; make them text.")
+        return same
     names = ", ".join(sorted(kind.__name__ for kind in kinds)[:4])
     raise DataError(f"The target holds labels of type {names}; make them all text (y.astype(str)) or all numbers.")
 

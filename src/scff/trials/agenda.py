@@ -13,6 +13,7 @@ from scff.trials.budget import Question, afford, keep_whole_within
 from scff.trials.case import Case
 from scff.trials.coded import WORDS, Coded
 from scff.trials.episode import Episode
+from scff.trials.forest import Forest
 from scff.trials.narrow import Company, Digest, Direct, Frequencies, Summarised
 from scff.trials.presentations import Answering, Core, LinkedCore, Presentation, WithTail
 from scff.trials.reading import Choice
@@ -57,7 +58,7 @@ def agenda(
         return replace(episode, question=replace(question, why_not=question.why_not or dealt)), (first,)
     keep_whole_within(case)
     direct = [Direct(scale, radial) for scale in ("equal", "shares") for radial in (False, True)]
-    return episode, (*passes, *direct, Frequencies())
+    return episode, (*passes, *direct, Forest(), Frequencies())
 
 
 def chosen(verdict: Verdict, alternatives: tuple[Presentation | Answering, ...]) -> tuple[Choice, ...]:

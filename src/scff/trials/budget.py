@@ -12,6 +12,7 @@ from scff.errors import MemoryBudgetError
 from scff.memory.budget import format_bytes
 from scff.names import Trials
 from scff.trials.case import LANDMARKS, Case
+from scff.trials.forest import FOREST_COLUMNS
 
 __all__ = ["Question", "afford", "keep_whole_within"]
 
@@ -34,8 +35,10 @@ def keep_whole_within(case: Case) -> None:
     if limit is None:
         return
     n = len(case.landmarks)
-    # Two products and four kernels with their directions; partners of columns; a block of columns in a few copies.
-    needed = 14 * 8 * n * n + 4 * n * min(case.support.n_columns, 4096) + 6 * 8 * n * 1024 + (8 << 20)
+    # Two products and four kernels with their directions; partners of columns; a block of columns in a few copies; the
+    # columns that trees choose from, in a few copies as well.
+    wide = min(case.support.n_columns, FOREST_COLUMNS)
+    needed = 14 * 8 * n * n + 4 * n * wide + 6 * 8 * n * 1024 + 3 * 8 * n * wide + (12 << 20)
     if needed > limit:
         raise MemoryBudgetError(
             f"memory_limit is {format_bytes(limit)}, and summing up the whole table for {n} labelled rows takes about "

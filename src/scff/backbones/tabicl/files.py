@@ -12,7 +12,7 @@ from tabicl._model.tabicl import TabICL
 from scff.backbones.base import BackboneSpec, Limits, Task, Weights
 from scff.backbones.shared.probe import probed
 from scff.backbones.tabicl.model import TabICLBackbone, TabICLRegressorBackbone
-from scff.backbones.weights.reading import config_and_state, fitting, load_torch, payload_of
+from scff.backbones.weights.reading import config_and_state, fitting, load_torch, payload_of, without_memory
 from scff.errors import CheckpointError
 
 __all__ = ["SPECS", "read"]
@@ -55,6 +55,7 @@ def read(path: Path) -> tuple[TabICL, int]:
     if "col_target_aware" not in config and "col_embedder.y_encoder.weight" not in state:
         config = _V1_CONFIG | config
     with fitting(path):
+        without_memory(lambda: TabICL(**config))
         model = TabICL(**config)
         model.load_state_dict(state)
     return model, int(payload.get("view", {}).get("components", 0))
@@ -133,7 +134,16 @@ SPECS = (
         Weights("tabicl-classifier-v1-20250208.ckpt", _REPO, "04c5c1d261c1"),
         aliases=("tabiclv1",),
     ),
-    _spec("nano", "a small TabICL inside this package", Weights("nano.ckpt", embedded=True), "Apache-2.0"),
+    _spec(
+        "nano",
+        "a small TabICL inside this package",
+        Weights(
+            "nano.ckpt",
+            sha256="1a9c66e13bd367ee4b6c43c43625b3464d613c5afad3afe54d378e8a8e56d504",
+            embedded=True,
+        ),
+        "Apache-2.0",
+    ),
     _spec("tabicl", "any checkpoint in TabICL's layout, by path", None, "as stated by its author", by_path=True),
     _spec(
         "tabicl-v2-regressor",

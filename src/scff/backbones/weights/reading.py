@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from scff.errors import CheckpointError, CheckpointMissing
 
-__all__ = ["beside", "config_and_state", "fitting", "has_tensors", "load_torch", "payload_of", "safetensors_header"]
+__all__ = [
+    "beside",
+    "config_and_state",
+    "fitting",
+    "has_tensors",
+    "load_torch",
+    "payload_of",
+    "safetensors_header",
+    "without_memory",
+]
 
 
 def load_torch(path: Path) -> Any:
@@ -26,6 +38,10 @@ def load_torch(path: Path) -> Any:
     if not path.is_file():
         raise CheckpointMissing(f"There is no checkpoint at {path}; check the path given as backbone.")
     try:
+        if zipfile.is_zipfile(path):  # torch compresses nothing, and reads what others did
+            with zipfile.ZipFile(path) as archive:
+                if sum(entry.file_size for entry in archive.infolist()) > path.stat().st_size:
+                    raise ValueError("its parts say that they are larger than the file")
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises half a dozen unrelated types for a damaged file
         kind = "is damaged" if zipfile.is_zipfile(path) else "is not a torch checkpoint, or half a download"
@@ -93,6 +109,9 @@ def config_and_state(payload: Any) -> tuple[dict[str, Any], dict[str, Any]] | No
 def fitting(path: Path, *errors: type[Exception]) -> Iterator[None]:
     """Build a network and read its weights: what goes wrong is the file's fault, and no random state is spent.
 
+    Every parameter takes at least a byte of the file, so a configuration that asks for more of them than the file has
+    bytes is refused as soon as it does.
+
     Parameters
     ----------
     path : Path
@@ -100,12 +119,42 @@ def fitting(path: Path, *errors: type[Exception]) -> Iterator[None]:
     *errors : type
         What the network's class raises for weights that do not fit; torch's own errors by default.
     """
-    expected = errors or (TypeError, RuntimeError, ValueError)
+    usual: tuple[type[Exception], ...] = errors or (TypeError, RuntimeError, ValueError)
+    expected: tuple[type[Exception], ...] = (*usual, ArithmeticError, AssertionError, MemoryError)
     try:
-        with torch.random.fork_rng(devices=[]):  # building a network draws weights before they are read
+        # Building a network draws weights before they are read.
+        with torch.random.fork_rng(devices=[]), _at_most(path.stat().st_size):
             yield
+    except CheckpointError:
+        raise
     except expected as error:
         said = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise CheckpointError(
             f"The weights in {path} do not fit their own configuration ({said[:160]}); fetch the file again."
         ) from error
+
+
+def without_memory(build: Callable[[], nn.Module]) -> None:
+    """Build a network of shapes alone; inside `fitting`, so that an absurd one is refused before it takes memory."""
+    with torch.device("meta"):
+        build()
+
+
+@contextmanager
+def _at_most(parameters: int) -> Iterator[None]:
+    """Refuse a network of more parameters while it is built in this thread."""
+    here, counts = threading.get_ident(), {"meta": 0, "real": 0}
+
+    def count(module: nn.Module, name: str, parameter: torch.Tensor | None) -> None:
+        if parameter is None or threading.get_ident() != here:
+            return
+        place = "meta" if parameter.is_meta else "real"
+        counts[place] += max(1, parameter.numel())  # endless layers of nothing are something too
+        if counts[place] > parameters:
+            raise ValueError(f"it asks for more parameters than the file has bytes, {parameters:,}")
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
