@@ -12,7 +12,7 @@ from tabicl._model.tabicl import TabICL
 from scff.backbones.base import BackboneSpec, Limits, Task, Weights
 from scff.backbones.shared.probe import probed
 from scff.backbones.tabicl.model import TabICLBackbone, TabICLRegressorBackbone
-from scff.backbones.weights.reading import config_and_state, fitting, load_torch, payload_of, without_memory
+from scff.backbones.weights.reading import config_and_state, fitting, load_torch, payload_of
 from scff.errors import CheckpointError
 
 __all__ = ["SPECS", "read"]
@@ -55,7 +55,6 @@ def read(path: Path) -> tuple[TabICL, int]:
     if "col_target_aware" not in config and "col_embedder.y_encoder.weight" not in state:
         config = _V1_CONFIG | config
     with fitting(path):
-        without_memory(lambda: TabICL(**config))
         model = TabICL(**config)
         model.load_state_dict(state)
     return model, int(payload.get("view", {}).get("components", 0))

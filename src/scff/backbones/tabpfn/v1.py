@@ -26,7 +26,7 @@ from scff.backbones.base import BackboneSpec, IntArray, LeafCache, Limits, Views
 from scff.backbones.shared.categories import OrdinalCodes
 from scff.backbones.shared.varying import several_values, varying
 from scff.backbones.tabpfn.v1_net import TabPFNv1Net
-from scff.backbones.weights.reading import fitting, load_torch, payload_of, without_memory
+from scff.backbones.weights.reading import fitting, load_torch, payload_of
 from scff.errors import CheckpointError
 from scff.memory.budget import Footprint
 from scff.tables.table import Table
@@ -223,7 +223,6 @@ def read(path: Path) -> TabPFNv1Net:
     state = {key.removeprefix("module."): value for key, value in payload[0].items()}
     state.pop("criterion.weight", None)  # the training loss
     with fitting(path, KeyError, TypeError, RuntimeError, ValueError):
-        without_memory(lambda: TabPFNv1Net(payload[2]))
         model = TabPFNv1Net(payload[2])
         model.load_state_dict(state)
     return model

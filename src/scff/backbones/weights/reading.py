@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.overrides import TorchFunctionMode
 
 from scff.errors import CheckpointError, CheckpointMissing
 
@@ -23,7 +25,6 @@ __all__ = [
     "load_torch",
     "payload_of",
     "safetensors_header",
-    "without_memory",
 ]
 
 
@@ -105,6 +106,12 @@ def config_and_state(payload: Any) -> tuple[dict[str, Any], dict[str, Any]] | No
     return (config, state) if isinstance(config, dict) and isinstance(state, dict) else None
 
 
+#: What makes a tensor of a size that is its arguments'.
+_MAKERS = {torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn, torch.eye, torch.arange}
+#: Values of a tensor that is no parameter, such as a table of positions, that even a small file may ask for.
+_BUFFER = 1 << 22
+
+
 @contextmanager
 def fitting(path: Path, *errors: type[Exception]) -> Iterator[None]:
     """Build a network and read its weights: what goes wrong is the file's fault, and no random state is spent.
@@ -134,27 +141,38 @@ def fitting(path: Path, *errors: type[Exception]) -> Iterator[None]:
         ) from error
 
 
-def without_memory(build: Callable[[], nn.Module]) -> None:
-    """Build a network of shapes alone; inside `fitting`, so that an absurd one is refused before it takes memory."""
-    with torch.device("meta"):
-        build()
-
-
 @contextmanager
 def _at_most(parameters: int) -> Iterator[None]:
     """Refuse a network of more parameters while it is built in this thread."""
-    here, counts = threading.get_ident(), {"meta": 0, "real": 0}
+    here, counted = threading.get_ident(), 0
 
     def count(module: nn.Module, name: str, parameter: torch.Tensor | None) -> None:
+        nonlocal counted
         if parameter is None or threading.get_ident() != here:
             return
-        place = "meta" if parameter.is_meta else "real"
-        counts[place] += max(1, parameter.numel())  # endless layers of nothing are something too
-        if counts[place] > parameters:
+        counted += max(1, parameter.numel())  # endless layers of nothing are something too
+        if counted > parameters:
             raise ValueError(f"it asks for more parameters than the file has bytes, {parameters:,}")
 
     hook = register_module_parameter_registration_hook(count)
     try:
-        yield
+        with _Sized(max(parameters, _BUFFER)):
+            yield
     finally:
         hook.remove()
+
+
+class _Sized(TorchFunctionMode):
+    """Looks at the size of every new tensor before it takes memory; torch's ``meta`` device would take seconds."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in _MAKERS:
+            sizes = args[0] if args and isinstance(args[0], tuple | list) else args
+            sizes = (kwargs or {}).get("size", sizes)
+            if math.prod(abs(n) for n in sizes if isinstance(n, int) and not isinstance(n, bool)) > self._most:
+                raise ValueError(f"it asks for more parameters than the file has bytes, {self._most:,}")
+        return func(*args, **(kwargs or {}))
