@@ -109,7 +109,7 @@ def test_missing_values_and_constant_columns(path):
     Xs[::7, 3] = Xq[::3, 3] = Xq[:, 5] = np.nan
     Xs[:, 11] = Xq[:, 11] = 4.0
     model = paper(path, leaf_width=8).fit(Xs, ys)
-    assert 11 in model.plan_.unused
+    assert 11 in model.plan_.dropped
     assert 11 not in np.concatenate(model.plan_.leaves)
     out = model.predict_proba(Xq)
     assert np.isfinite(out).all()

@@ -31,7 +31,8 @@ def test_1_leaves_partition_the_view_columns(backbone, wide):
     assert sorted(np.concatenate(plan.leaves)) == [j for j in range(300) if j != 5]
     assert max(map(len, plan.leaves)) <= 16
     assert all((np.diff(leaf) > 0).all() for leaf in plan.leaves)
-    assert plan.unused.tolist() == [5]
+    assert plan.dropped.tolist() == [5]
+    assert plan.unused == {"x5": "one value on the labelled rows"}
 
 
 def test_1_leaf_width_is_bounded_by_the_backbone(wide, monkeypatch):

@@ -117,6 +117,8 @@ def fit(
         return print_json({"model": str(output), "task": found.name, "notes": data.notes} | fit_facts(model))
     _show(model, found, ", ".join(Path(table).name for table in tables))
     print_notes(data.notes)
+    for i, flag in enumerate(model.fitted_.flags):
+        out.print(f"{'look' if i == 0 else '':<10}{flag.sentence}", soft_wrap=True)
     out.print(f"written   {output} in {sum(model.seconds_.values()):.1f} s", soft_wrap=True)
     return None
 

@@ -18,7 +18,7 @@ from scff.cli.fit import fit
 from scff.cli.plan import plan
 from scff.cli.predict import predict
 from scff.cli.report import report
-from scff.errors import SCFFError
+from scff.errors import DataWarning, SCFFError
 
 __all__ = ["app", "main"]
 
@@ -65,6 +65,7 @@ def main() -> NoReturn:
     """Run the command line; errors of use are one sentence and exit code 2, an interruption is exit code 130."""
     # Hints meant for Python users would stand between a command and its output; the choices are printed anyway.
     warnings.filterwarnings("ignore", message='backbone="auto"')
+    warnings.filterwarnings("ignore", category=DataWarning)
     # The hub client reports every retry; what became of it is said in one sentence.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:

@@ -85,6 +85,7 @@ def fit_facts(model: Model) -> dict[str, Any]:
         "read": [{"weight": weight, "words": words} for weight, words in mixed(fitted)],
         "verdicts": [asdict(verdict) for verdict in fitted.verdicts],
         "temperature": fitted.temperature,
+        "flags": [asdict(flag) for flag in fitted.flags],
         "seconds": fitted.seconds,
     }
 
@@ -104,7 +105,7 @@ def plan_facts(plan: FoldPlan) -> dict[str, Any]:
         "core": len(plan.core),
         "linked": len(plan.linked),
         "tail": len(plan.tail),
-        "unused": len(plan.unused),
+        "unused": plan.unused,
         "core_leaves": [len(leaf) for leaf in plan.core_leaves],
         "tail_leaves": [len(leaf) for leaf in plan.tail_leaves],
         "hash": plan.hash,

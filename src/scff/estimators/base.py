@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
@@ -14,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
 from scff.backbones.registry import CheckpointRef
-from scff.errors import DataError, SCFFError
+from scff.errors import DataError, DataWarning, SCFFError
 from scff.estimators.fitted import Fitted
 from scff.estimators.input import Given, given_queries, given_support, is_plain
 from scff.fold.caches import CacheMode
@@ -173,7 +174,11 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
         save(self, path)
 
     def _keep(self, heads: Self, fitted: Fitted) -> Self:
-        """Take over the heads and the record of a fit that went well, in one step."""
+        """Take over the heads and the record of a fit that went well, in one step; say what looks too good in it."""
+        if fitted.flags:
+            shown = "; ".join(flag.sentence for flag in fitted.flags[:3])
+            more = f"; and {len(fitted.flags) - 3} more in fitted_.flags" if len(fitted.flags) > 3 else ""
+            warnings.warn(f"Look at this before you believe the model: {shown}{more}.", DataWarning, stacklevel=3)
         self.__dict__.update(heads.__dict__ | {"fitted_": fitted})
         return self
 

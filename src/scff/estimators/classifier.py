@@ -24,6 +24,7 @@ from scff.gate.record import TailGate, TailRule, tail_rule
 from scff.memory.device import resolve_device
 from scff.memory.meter import PeakMemory
 from scff.names import EngineName, MethodOrAuto, RankRouting, Trials
+from scff.plan.leaks import find_leaks
 from scff.tables.targets import class_labels, group_codes
 from scff.trials.case import Case
 from scff.trials.contest import contest
@@ -230,6 +231,7 @@ class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ig
             gates=tuple(reading.gates for reading in readings),
             temperature=verdicts[0].temperature if verdicts else 1.0,
             verdicts=verdicts,
+            flags=find_leaks(support, codes, case.plan if self.method != "native" else None, classes=True),
             seconds={"load": loaded - started, "plan": planned - loaded, "compile": done - planned},
             peak_bytes={"load": loading.added, "compile": compiling.added},
             _compiled=(case, tuple(readings)),

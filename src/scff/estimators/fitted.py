@@ -13,6 +13,7 @@ from scff.backbones.registry import CheckpointRef, reload_backbone
 from scff.errors import ModelFileError, SCFFError
 from scff.gate.record import TailGate
 from scff.memory.device import resolve_device
+from scff.plan.leaks import Flag
 from scff.plan.plan import FoldPlan
 from scff.tables.table import Table
 from scff.trials.case import Case, Settings
@@ -52,6 +53,8 @@ class Fitted:
         What held-back rows said.
     seconds : dict of str to float
     peak_bytes : dict of str to int
+    flags : tuple of Flag
+        Columns that look too good: they tell every label, or follow the order of the rows.
     """
 
     support: Table
@@ -66,6 +69,7 @@ class Fitted:
     verdicts: tuple[Verdict, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
     peak_bytes: dict[str, int] = field(default_factory=dict)
+    flags: tuple[Flag, ...] = ()
     _compiled: tuple[Case, tuple[Reading, ...]] | None = field(default=None, repr=False)
     _compiling: Any = field(default_factory=threading.Lock, init=False, repr=False)
 

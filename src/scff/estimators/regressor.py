@@ -18,6 +18,7 @@ from scff.estimators.parameters import REGRESSOR, check_parameters
 from scff.fold.caches import CacheMode
 from scff.fold.methods import refuse_row_folding
 from scff.memory.device import resolve_device
+from scff.plan.leaks import find_leaks
 from scff.tables.targets import number_target
 from scff.trials.case import Case
 from scff.trials.presentations import Paper
@@ -145,7 +146,16 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
         choices = (Choice(Paper(self.method)),)
         compiled = (case, tuple(read(case, choice) for choice in choices)) if varies else None
         fitted = Fitted(
-            support, target, None, CheckpointRef.of(backbone), settings, plan, choices, ((),), _compiled=compiled
+            support,
+            target,
+            None,
+            CheckpointRef.of(backbone),
+            settings,
+            plan,
+            choices,
+            ((),),
+            flags=find_leaks(support, target, plan, classes=False),
+            _compiled=compiled,
         )
         return self._keep(heads, fitted)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -69,6 +70,7 @@ def decode_fitted(data: Any, arrays: dict[str, Stored], support: Table, classes:
     _check_gates(fitted)
     if fitted.plan is not None:
         _check_plan(fitted.plan, support)
+        fitted.plan = replace(fitted.plan, aside=support.aside)
     return fitted
 
 
@@ -111,6 +113,7 @@ def _coders() -> Coders:
     coders = Coders()
     coders.names |= {"TailMap": TailMap}
     coders.left_out[Fitted] = ("support", "classes", "_compiled", "_compiling")
+    coders.left_out[FoldPlan] = ("aside",)
     coders.fields[FoldPlan] = {"names": _TableNames()}
     coders.fields[CheckpointRef] = {"path": _FileName()}
     share, weight = (lambda x: 0 <= x <= 1, "between 0 and 1"), (lambda x: 0 <= x < math.inf, "a weight")

@@ -105,6 +105,7 @@ def compile_plan(
         core_leaves=tuple(deal(core, leaf_width)),
         tail_leaves=tuple(deal(tail, leaf_width)),
         names=table.names if names is None else _named(names, table.n_columns),
+        aside=table.aside,
     )
 
 

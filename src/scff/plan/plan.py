@@ -55,6 +55,8 @@ class FoldPlan:
         The leaves, each in original column order.
     names : tuple of str or None
         Column names of the table, if it had any.
+    aside : tuple of (str, str)
+        Columns of the input that are not in the table, such as row names, each with the reason; no part of the hash.
 
     Examples
     --------
@@ -84,6 +86,7 @@ class FoldPlan:
     core_leaves: tuple[IntArray, ...] = field(repr=False)
     tail_leaves: tuple[IntArray, ...] = field(repr=False)
     names: tuple[str, ...] | None = field(default=None, repr=False)
+    aside: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         for array in (self.f, self.p, self.core, self.tail, *self.core_leaves, *self.tail_leaves):
@@ -105,11 +108,20 @@ class FoldPlan:
         return self.core[self.cut :]
 
     @property
-    def unused(self) -> IntArray:
-        """Columns in no leaf: those the backbone's own preprocessing drops (constant on the support)."""
+    def dropped(self) -> IntArray:
+        """Columns of the table in no leaf: those the backbone's own preprocessing drops."""
         used = np.zeros(self.n_columns, dtype=bool)
         used[self.core] = used[self.tail] = True
         return np.flatnonzero(~used)
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Every column that the input had and no leaf has, by name, with the reason."""
+        said = dict(self.aside)
+        for j in self.dropped:
+            constant = self.f[j] == 0 and self.p[j] == 1
+            said[self.name(j)] = "one value on the labelled rows" if constant else "left out by the backbone"
+        return said
 
     @cached_property
     def q(self) -> FloatArray:

@@ -98,7 +98,7 @@ def used(subject: Subject, ranked: Sequence[int]) -> str:
             ("core", "Core", not native),
             ("native", "all", native),
             ("tail", "Tail", bool(len(plan.tail))),
-            ("unused", "unused", bool(len(plan.unused))),
+            ("unused", "unused", bool(len(plan.dropped))),
         )
         if there
     )
@@ -153,8 +153,10 @@ def folded(subject: Subject, effects: Sequence[float]) -> str:
     widest = max(map(len, plan.leaves))
     leaves = counted(len(plan.leaves), "leaf", "leaves")
     dropped, drawn = "", ""
-    if len(plan.unused):
-        dropped = f" {counted(len(plan.unused), 'constant column')} {_were(len(plan.unused))} left out by the backbone."
+    if len(plan.dropped):
+        dropped = (
+            f" {counted(len(plan.dropped), 'constant column')} {_were(len(plan.dropped))} left out by the backbone."
+        )
     if plan.routing == "random":
         drawn = " The Core was drawn at random, as a control."
     return (

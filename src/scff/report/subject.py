@@ -100,7 +100,7 @@ class Subject:
             else:
                 used[reading.plan.core] = True
                 used[reading.plan.tail] |= tail_is_in(reading)
-        used[self.plan.unused] = False
+        used[self.plan.dropped] = False
         return used
 
 

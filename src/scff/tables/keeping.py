@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from scff.tables.sparse import SparseColumns
 from scff.tables.table import Table
 
 __all__ = ["keep_rows"]
@@ -37,6 +38,8 @@ def keep_rows(table: Table, source: Any, *, copy: bool = True) -> Table:
     values = table.values
     if isinstance(values, pd.DataFrame):
         return replace(table, values=values.copy(deep=_PANDAS < 3))
+    if isinstance(values, SparseColumns):
+        return replace(table, values=values.copied()) if copy else table
     if not isinstance(values, np.ndarray) or _is_mapped(values):
         return table
     is_fresh = values is not source and values.base is None

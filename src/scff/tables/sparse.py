@@ -102,6 +102,10 @@ class SparseColumns:
             return np.ascontiguousarray(part._by_column[:, columns].toarray())
         return self.take(np.asarray(rows))[:, columns]
 
+    def copied(self) -> SparseColumns:
+        """The same rows in memory of their own."""
+        return SparseColumns._of(self._rows.copy())
+
     def take(self, rows: npt.NDArray[Any]) -> SparseColumns:
         """These rows, in this order."""
         return SparseColumns._of(self._rows[rows])

@@ -8,6 +8,7 @@ an output.
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,9 @@ class TabICLBackbone:
         order = np.arange(support.n_columns)
         numbers = support
         if not support.is_numeric:
-            encoder = TransformToNumerical().fit(support.values)
+            with warnings.catch_warnings():  # columns of many labels are named once, by the estimator
+                warnings.filterwarnings("ignore", message="The following categorical columns have a cardinality")
+                encoder = TransformToNumerical().fit(support.values)
             order = _column_order(encoder)
             numbers = Table(np.asarray(encoder.transform(support.values)))
         kept = order[varying(numbers, _several)]
