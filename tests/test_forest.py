@@ -52,14 +52,54 @@ def test_on_noise_it_is_not_sure(backbone):
     assert 0.1 < p.min() < p.max() < 0.7
 
 
-def test_held_back_rows_are_answered_without_their_labels(backbone):
+def test_no_row_is_voted_on_by_a_tree_that_saw_its_label(backbone):
+    X, y = boxes()
+    votes = Forest().grown(case_of(backbone, X, y)).votes_SK
+    for row in (0, 60, 119):
+        other = y.copy()
+        other[row] = 1 - y[row]
+        again = Forest().grown(case_of(backbone, X, other)).votes_SK
+        np.testing.assert_array_equal(again[row], votes[row])
+        assert (again != votes).any()
+    held, _ = Forest().answer(case_of(backbone, X, y).part(np.arange(60), np.arange(60, 120)))
+    assert (held.argmax(axis=1) == y[60:]).mean() > 0.7
+
+
+def test_one_forest_serves_all_splits_and_backbones(backbone, monkeypatch):
+    grown = []
+    fit = RandomForestClassifier.fit
+    monkeypatch.setattr(RandomForestClassifier, "fit", lambda self, X, y: grown.append(len(y)) or fit(self, X, y))
     X, y = boxes()
     case = case_of(backbone, X, y)
-    part = case.part(np.arange(60), np.arange(60, 120))
-    held, answer = Forest().answer(part)
+    for part in (case.part(np.arange(60), np.arange(60, 120)), case.part(np.arange(60, 120), np.arange(60)), case):
+        Forest().answer(part)
+    Forest().answer(case.read_by(backbone))
+    assert grown == [120]
+    Forest().answer(case.relabelled(1 - y))
+    assert grown == [120, 120]
+
+
+def test_where_groups_are_given_no_tree_has_seen_the_rest_of_a_group(backbone):
+    X, y = boxes()
+    fitted, new = np.arange(60), np.arange(60, 120)
+    held, answer = Forest(out_of_bag=False).answer(case_of(backbone, X, y).part(fitted, new))
     np.testing.assert_array_equal(held, answer(as_table(X[60:])))
-    other = case_of(backbone, X, np.r_[y[:60], 1 - y[60:]]).part(np.arange(60), np.arange(60, 120))
-    np.testing.assert_array_equal(held, Forest().answer(other)[0])
+    other, _ = Forest(out_of_bag=False).answer(case_of(backbone, X, np.r_[y[:60], 1 - y[60:]]).part(fitted, new))
+    np.testing.assert_array_equal(held, other)
+    groups = np.arange(120) // 4
+    for given, out_of_bag in ((groups, False), (None, True)):
+        _, alternatives = agenda(case_of(backbone, X, y), "auto", given)
+        assert next(one for one in alternatives if one.name == "forest").out_of_bag is out_of_bag
+
+
+def test_a_class_that_a_split_lacks_is_left_out_of_it(backbone):
+    X, y = boxes()
+    y = y + 2 * (np.arange(120) >= 110)
+    held, _ = Forest().answer(
+        case_of(backbone, X, np.unique(y, return_inverse=True)[1]).part(np.arange(60), np.arange(60, 110))
+    )
+    assert held.shape == (50, 2)
+    np.testing.assert_allclose(held.sum(axis=1), 1)
 
 
 def test_very_wide_tables_show_it_columns_spread_without_a_look_at_labels(backbone):

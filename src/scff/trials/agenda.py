@@ -58,7 +58,7 @@ def agenda(
         return replace(episode, question=replace(question, why_not=question.why_not or dealt)), (first,)
     keep_whole_within(case)
     direct = [Direct(scale, radial) for scale in ("equal", "shares") for radial in (False, True)]
-    return episode, (*passes, *direct, Forest(), Frequencies())
+    return episode, (*passes, *direct, Forest(out_of_bag=groups is None), Frequencies())
 
 
 def chosen(verdict: Verdict, alternatives: tuple[Presentation | Answering, ...]) -> tuple[Choice, ...]:

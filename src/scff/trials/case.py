@@ -105,6 +105,7 @@ class Case:
     held_back: Table | None = None
     origin: tuple[Case, IntArray, IntArray] | None = None
     _unlabelled: dict[Any, Any] = field(default_factory=dict, repr=False)
+    _labelled: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def leaf_width(self) -> int:
@@ -210,12 +211,18 @@ class Case:
         return found
 
     def read_by(self, backbone: Backbone) -> Case:
-        """The same rows for another backbone; what knows neither model nor label is made once for both."""
+        """The same rows for another backbone; what knows no model is made once for both."""
         return replace(self, backbone=backbone)
 
     def relabelled(self, y: IntArray) -> Case:
         """The same rows with other labels; what knows no label is made once for both."""
-        return replace(self, y=y)
+        return replace(self, y=y, _labelled={})
+
+    def of_labels(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What is made of rows and labels without a model, once for all backbones."""
+        if key not in self._labelled:
+            self._labelled[key] = make()
+        return self._labelled[key]
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
         if key not in self._unlabelled:

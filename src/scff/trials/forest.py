@@ -1,6 +1,8 @@
 """Votes of trees as an answer: what no weighted sum of columns and no nearness can say.
 
-A labelled row is judged by the trees that did not see it (out of bag), and those votes set how sure the answer is.
+One forest is grown on all labelled rows. Each of them is judged by the trees that did not see it (out of bag), as a new
+row is by all, so nothing need be grown again for held-back rows. Where groups must not be parted a tree may have seen
+the rest of a row's group: there a forest is grown for every split.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from scff.tables.table import Table
 from scff.trials.case import Case
 from scff.trials.summaries import Calibration
 
-__all__ = ["FOREST_COLUMNS", "Forest"]
+__all__ = ["FOREST_COLUMNS", "Forest", "Grown"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -27,6 +29,22 @@ FOREST_COLUMNS = 4096
 _VOTES = 30.0
 
 
+@dataclass(frozen=True, eq=False)
+class Grown:
+    """A forest, and what it says.
+
+    Attributes
+    ----------
+    votes_SK : ndarray
+        Of the landmarks, by the trees that did not see them.
+    votes : callable
+        Of any other rows.
+    """
+
+    votes_SK: FloatArray
+    votes: Callable[[Table], FloatArray]
+
+
 @dataclass(frozen=True)
 class Forest:
     """A random forest over the columns as they are: no pass of the model.
@@ -34,16 +52,42 @@ class Forest:
     Attributes
     ----------
     trees : int
+    out_of_bag : bool
+        Whether held-back rows are judged by the trees of all labelled rows that did not see them.
     """
 
     trees: int = 100
+    out_of_bag: bool = True
     name: str = "forest"
     prior: float = 1.0
 
     def answer(self, case: Case) -> tuple[FloatArray | None, Callable[[Table], FloatArray]]:
         """Probabilities of the held-back rows, and of any others."""
+        share_K = np.bincount(case.y) / len(case.y)
+        if case.origin is None or not self.out_of_bag:
+            grown, y, seen = self.grown(case), case.y[case.landmarks], np.arange(len(share_K))
+            known_SK, held_NK = grown.votes_SK, None if case.held_back is None else grown.votes(case.held_back)
+        else:
+            whole, fitted, new = case.origin
+            grown, y, seen = self.grown(whole), case.y, np.unique(whole.y[fitted])
+            rows = {row: place for place, row in enumerate(whole.landmarks.tolist())}
+            known_SK, held_NK = (grown.votes_SK[[rows[i] for i in part.tolist()]][:, seen] for part in (fitted, new))
+
+        def scores(votes_TK: FloatArray) -> FloatArray:
+            log_TK = np.log((_VOTES * votes_TK + share_K) / (_VOTES + 1))
+            return log_TK if len(share_K) > 2 else log_TK[:, 1:] - log_TK[:, :1]
+
+        calibration = Calibration.fit(scores(known_SK), y)
+        held = None if held_NK is None else calibration(scores(held_NK))
+        return held, lambda rows: calibration(scores(grown.votes(rows)[:, seen]))
+
+    def grown(self, case: Case) -> Grown:
+        """The forest of a case's labelled rows, grown once."""
+        found: Grown = case.of_labels(self, lambda: self._grow(case))
+        return found
+
+    def _grow(self, case: Case) -> Grown:
         columns, y = self.columns(case), case.y[case.landmarks]
-        share_K = np.bincount(y) / len(y)
 
         def read(rows: Table) -> npt.NDArray[np.float32]:
             values = case.codes.transform(rows).columns(columns)
@@ -51,20 +95,11 @@ class Forest:
             out: npt.NDArray[np.float32] = np.clip(values, -most, most).astype(np.float32)
             return out
 
-        def scores(votes_TK: FloatArray) -> FloatArray:
-            log_TK = np.log((_VOTES * votes_TK + share_K) / (_VOTES + 1))
-            return log_TK if len(share_K) > 2 else log_TK[:, 1:] - log_TK[:, :1]
-
         forest = RandomForestClassifier(self.trees, oob_score=True, random_state=case.settings.random_state)
         forest.fit(read(case.support.take(case.landmarks)), y)
         votes_SK = np.nan_to_num(forest.oob_decision_function_, nan=0.0)  # a row that every tree saw has no votes
-        votes_SK = np.where(votes_SK.sum(axis=1, keepdims=True) > 0, votes_SK, share_K)
-        calibration = Calibration.fit(scores(votes_SK), y)
-
-        def answer(rows: Table) -> FloatArray:
-            return calibration(scores(forest.predict_proba(read(rows))))
-
-        return None if case.held_back is None else answer(case.held_back), answer
+        votes_SK = np.where(votes_SK.sum(axis=1, keepdims=True) > 0, votes_SK, np.bincount(y) / len(y))
+        return Grown(votes_SK, lambda rows: np.asarray(forest.predict_proba(read(rows))))
 
     def columns(self, case: Case) -> npt.NDArray[np.int64]:
         """Which columns the trees choose from, in original order."""
