@@ -18,7 +18,7 @@ import pytest
 from safetensors.numpy import load as load_safetensors
 
 import scff
-from backbone_models import tiny_tabicl_regressor
+from backbone_models import tiny_tabicl_regressor, tiny_tabpfn_v1
 from conftest import make_wide, paper
 from scff import FoldedClassifier, FoldedRegressor, TailRule
 from scff.errors import CheckpointError, CheckpointMissing, ModelFileError
@@ -53,7 +53,7 @@ def round_trip(model, folder):
 def assert_same_record(model, again):
     before, after = model.fitted_, again.fitted_
     for field in fields(Fitted):
-        if field.name in ("_compiled", "_compiling", "support", "checkpoint"):
+        if field.name in ("_compiled", "_compiling", "_kept", "support", "checkpoint"):
             continue
         assert equal(getattr(before, field.name), getattr(after, field.name)), field.name
     assert after.checkpoint.sha256 == before.checkpoint.sha256
@@ -388,3 +388,94 @@ def test_old_files_and_strangers_are_refused_with_the_reason(tmp_path):
     for name, sentence in {"text": "is not a model", "empty": "is not a model", "nowhere": "There is no model"}.items():
         with pytest.raises(ModelFileError, match=re.escape(sentence)):
             scff.load(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "options"),
+    [
+        ("nano", {"method": "scff", "leaf_width": 16, "tail": "raw-residual", "n_estimators": 2}),
+        ("nano", {"method": "raw-core"}),
+        ("nano", {"method": "native"}),
+        ("nano", {"leaf_width": 24}),
+        ("nano", {"method": "bounded-core", "leaf_width": 16, "cache": False}),
+        ("nano", {"method": "bounded-core", "leaf_width": 16, "cache": "disk", "fdr": 0.9}),
+        ("nano", {"method": "mass-huber", "leaf_width": 16}),
+        ("tiny tabpfn-v1", {"method": "scff", "leaf_width": 16}),
+        ("tiny tabpfn-v1", {"method": "native"}),
+    ],
+    ids=str,
+)
+def test_kept_caches_change_no_bit(backbone, options, tmp_path, monkeypatch):
+    X, y, Q = make_wide(n_columns=60)
+    weights = tiny_tabpfn_v1(tmp_path / "v1.cpkt") if backbone != "nano" else "nano"
+    clf = FoldedClassifier(weights, **options).fit(X, y)
+    expected = clf.predict_proba(Q)
+    clf.save(tmp_path / "model.scff", caches=True)
+    again = scff.load(tmp_path / "model.scff")
+    asked = []
+    if options.get("method") != "mass-huber" and options.get("cache", True):
+        # The support is not encoded again.
+        for view in {type(view.view) for reading in clf.fitted_.readings for view in reading.views}:
+            for name in ("encode_support", "compile_native", "build_context"):
+                monkeypatch.setattr(view, name, lambda *_, name=name: asked.append(name))
+    assert equal(again.predict_proba(Q), expected)
+    assert not asked
+    assert equal(again.fitted_.predict(as_table(Q), tail=True), expected)
+
+
+def test_caches_of_a_regressor_are_kept_too(tmp_path):
+    weights = tiny_tabicl_regressor(tmp_path / "numbers.ckpt")
+    X, _, Q = make_wide(n_columns=40)
+    model = FoldedRegressor(weights, leaf_width=16).fit(X, X[:, :5].sum(axis=1))
+    model.save(tmp_path / "model.scff", caches=True)
+    assert equal(scff.load(tmp_path / "model.scff").predict(Q), model.predict(Q))
+
+
+def with_caches(tmp_path, checkpoint_dir, **options):
+    X, y, Q = make_wide(n_columns=60)
+    (tmp_path / "v2.ckpt").write_bytes((checkpoint_dir / "v2.ckpt").read_bytes())
+    clf = paper(tmp_path / "v2.ckpt", leaf_width=16, fdr=0.9, **options).fit(X, y)
+    clf.save(tmp_path / "model.scff", caches=True)
+    return clf, Q
+
+
+def test_caches_stay_in_the_file_and_are_not_written_to(tmp_path, checkpoint_dir):
+    clf, Q = with_caches(tmp_path, checkpoint_dir)
+    before = (tmp_path / "model.scff").read_bytes()
+    again = scff.load(tmp_path / "model.scff")
+    (kept,) = again.fitted_._kept[0]
+    tensor = next(iter(kept.tensors.values()))
+    assert tensor.untyped_storage().data_ptr() % 64 == 0 or tensor.data_ptr() % tensor.element_size() == 0
+    again.predict_proba(Q)
+    for tensor in kept.tensors.values():
+        tensor.zero_()  # pages of its own from here on
+    assert (tmp_path / "model.scff").read_bytes() == before
+    (tmp_path / "model.scff").unlink()  # a file that is replaced or removed stays readable to those who have it open
+    assert equal(scff_proba_after_pickle(again, Q), clf.predict_proba(Q))
+
+
+def scff_proba_after_pickle(model, rows):
+    return pickle.loads(pickle.dumps(model)).predict_proba(rows)
+
+
+def test_caches_of_other_versions_are_left_aside(tmp_path, checkpoint_dir, monkeypatch):
+    clf, Q = with_caches(tmp_path, checkpoint_dir)
+    monkeypatch.setattr("scff.models.file.__version__", "9.9")
+    again = scff.load(tmp_path / "model.scff")
+    assert again.fitted_._kept == ()
+    assert equal(again.predict_proba(Q), clf.predict_proba(Q))
+
+
+def test_caches_that_do_not_fit_are_left_aside(tmp_path, checkpoint_dir, caplog):
+    clf, Q = with_caches(tmp_path, checkpoint_dir)
+    for spoil in ("shape", "missing", "layout"):
+        again = scff.load(tmp_path / "model.scff")
+        (kept,) = again.fitted_._kept[0]
+        names = [name for name in kept.tensors if name.startswith("core/0")]
+        if spoil == "shape":
+            kept.tensors[names[0]] = kept.tensors[names[0]][:, :1]
+        elif spoil == "missing":
+            del kept.tensors[names[0]]
+        else:
+            again.fitted_._kept = ((replace(kept, layout="0" * 64),),)
+        assert equal(again.predict_proba(Q), clf.predict_proba(Q))

@@ -157,7 +157,7 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
             progress=self.verbose > 0,
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, caches: bool = False) -> None:
         """Write the fitted model to a file that `scff.load` reads back and that runs no code.
 
         The file holds the labelled rows, what was decided, and the digest of the weights, but no weights; a new file
@@ -168,10 +168,14 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
         ----------
         path : path
             The file to write; by custom it ends in ``.scff``.
+        caches : bool, default=False
+            Also write what the support taught the backbone, so that a model that is read predicts at once instead of
+            compiling itself first. That can be many times the size of the rows; it is mapped from the file, which must
+            not be changed in place, and left aside where packages have other versions.
         """
         from scff.models.file import save
 
-        save(self, path)
+        save(self, path, caches=caches)
 
     def _keep(self, heads: Self, fitted: Fitted) -> Self:
         """Take over the heads and the record of a fit that went well, in one step; say what looks too good in it."""

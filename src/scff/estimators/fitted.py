@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from scff.backbones.registry import CheckpointRef, reload_backbone
 from scff.errors import ModelFileError, SCFFError
+from scff.fold.kept import Kept
 from scff.gate.record import TailGate
 from scff.memory.device import resolve_device
 from scff.plan.leaks import Flag
@@ -22,6 +24,8 @@ from scff.trials.reading import Choice, Reading, read, without_tail
 from scff.trials.trial import Verdict
 
 __all__ = ["Fitted"]
+
+logger = logging.getLogger(__name__)
 
 #: Query rows that are predicted together where several readings are mixed.
 _ROWS = 4096
@@ -70,6 +74,7 @@ class Fitted:
     seconds: dict[str, float] = field(default_factory=dict)
     peak_bytes: dict[str, int] = field(default_factory=dict)
     flags: tuple[Flag, ...] = ()
+    _kept: tuple[tuple[Kept | None, ...], ...] = field(default=(), repr=False)
     _compiled: tuple[Case, tuple[Reading, ...]] | None = field(default=None, repr=False)
     _compiling: Any = field(default_factory=threading.Lock, init=False, repr=False)
 
@@ -96,9 +101,10 @@ class Fitted:
     def _compile(self) -> tuple[Case, tuple[Reading, ...]]:
         backbone = reload_backbone(self.checkpoint, resolve_device(self.settings.device), self.task)
         case = Case(backbone, self.support, self.y, self.settings)
-        known = zip(self.choices, self.gates, strict=True)
+        kept = self._kept or ((),) * len(self.choices)
+        known = zip(self.choices, self.gates, kept, strict=True)
         try:
-            return case, tuple(read(case, choice, gates) for choice, gates in known)
+            return case, tuple(read(case, *parts) for parts in known)
         except SCFFError:
             raise
         except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
@@ -115,6 +121,17 @@ class Fitted:
 
     def predict(self, rows: Table, *, tail: bool = True) -> npt.NDArray[np.float64]:
         """Probabilities, or numbers in one column; without what the Tail adds where ``tail`` is False."""
+        try:
+            return self._predict(rows, tail)
+        except (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            if isinstance(error, SCFFError) or not self._kept:
+                raise
+            logger.warning("the caches beside this model do not fit it (%s): it is compiled again", error)
+        with self._compiling:
+            self._kept, self._compiled = (), None
+        return self._predict(rows, tail)
+
+    def _predict(self, rows: Table, tail: bool) -> npt.NDArray[np.float64]:
         case, readings = self.compiled()
         if not tail:
             readings = tuple(without_tail(case, reading) for reading in readings)
@@ -126,7 +143,10 @@ class Fitted:
 
     def __getstate__(self) -> dict[str, Any]:
         # Neither weights nor caches: the first are referenced by digest, the second are rebuilt on first use.
-        return {name: value for name, value in self.__dict__.items() if name != "_compiling"} | {"_compiled": None}
+        return {name: value for name, value in self.__dict__.items() if name != "_compiling"} | {
+            "_compiled": None,
+            "_kept": (),
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _compiling=threading.Lock())

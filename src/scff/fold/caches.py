@@ -48,6 +48,7 @@ class CacheStore:
         self._room = memory_bytes if mode is True else 0
         self._scratch: list[Scratch] = []
         self._kept: dict[int, LeafCache | _Spilled] = {}
+        self._lent: set[int] = set()
         self._next = 0
         self._lock = threading.Lock()
 
@@ -56,6 +57,14 @@ class CacheStore:
         with self._lock:
             key, self._next = self._next, self._next + 1
         self._put(key, cache)
+        return key
+
+    def lend(self, cache: LeafCache) -> int:
+        """Take a cache that lies in a file already, or in somebody else's memory: it is used where it is."""
+        with self._lock:
+            key, self._next = self._next, self._next + 1
+            self._lent.add(key)
+            self._kept[key] = cache
         return key
 
     def get(self, key: int, anew: Callable[[], LeafCache]) -> LeafCache:
@@ -74,7 +83,9 @@ class CacheStore:
     def drop(self, key: int) -> None:
         """Forget a cache and free its room."""
         kept = self._kept.pop(key)
-        if isinstance(kept, LeafCache):
+        if key in self._lent:
+            self._lent.remove(key)
+        elif isinstance(kept, LeafCache):
             self._room += kept.nbytes
         elif kept.scratch.is_mine:
             kept.path.unlink(missing_ok=True)

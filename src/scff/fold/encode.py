@@ -138,7 +138,7 @@ class LocalEngine:
 
         total: torch.Tensor | None = None
         kept = []
-        groups = list(equal_width(leaves, options.leaf_batch))
+        groups = self.groups(leaves)
         # The widest leaf is the first of a stratum.
         ordered = in_order(encode, groups, options.workers, first_alone=True)
         with ordered as results, _bar(groups, label, options) as bar:
@@ -148,6 +148,16 @@ class LocalEngine:
                 bar.update()
         assert total is not None
         return LocalStratum(store, options, kept, len(leaves), total / len(leaves))
+
+    def groups(self, leaves: Sequence[IntArray]) -> list[tuple[IntArray, ...]]:
+        """Leaves that are encoded together."""
+        return list(equal_width(leaves, self._options.leaf_batch))
+
+    def recall(self, leaves: Sequence[IntArray], caches: Sequence[LeafCache], mean_SE: torch.Tensor) -> LocalStratum:
+        """A stratum whose leaves were encoded before: a cache for each group, and the mean message."""
+        keys = [self._store.lend(cache) for cache in caches]
+        kept = list(zip(self.groups(leaves), keys, strict=True))
+        return LocalStratum(self._store, self._options, kept, len(leaves), mean_SE)
 
     def queries(self, view: RowView, rows: Table) -> Queries:
         """Prepare query rows in chunks."""
@@ -164,12 +174,24 @@ class LocalStratum:
     _n_leaves: int
     mean_SE: torch.Tensor
 
+    @property
+    def leaves(self) -> list[IntArray]:
+        """The leaves, in order."""
+        return [leaf for group, _ in self._kept for leaf in group]
+
+    def caches(self, view: RowView) -> Iterator[LeafCache]:
+        """The cache of each group, one after the other."""
+        return (self._cache(view, kept) for kept in self._kept)
+
+    def _cache(self, view: RowView, kept: tuple[tuple[IntArray, ...], int]) -> LeafCache:
+        leaves, key = kept
+        return self._store.get(key, lambda: view.encode_support(leaves)[1])
+
     def query(self, queries: Queries) -> torch.Tensor:
         """Mean message_QE of query rows."""
 
         def encode(kept: tuple[tuple[IntArray, ...], int]) -> torch.Tensor:
-            leaves, key = kept
-            return queries.encode(leaves, self._store.get(key, lambda: queries.view.encode_support(leaves)[1]))
+            return queries.encode(kept[0], self._cache(queries.view, kept))
 
         total: torch.Tensor | None = None
         options = self._options

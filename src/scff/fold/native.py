@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
-from scff.backbones.base import IntArray, RowView, TokenView
+from scff.backbones.base import IntArray, LeafCache, RowView, TokenView
 from scff.gate.record import TailGate
 from scff.tables.table import Table
 
@@ -36,13 +36,13 @@ class Native:
 
     gate: TailGate | None = None
 
-    def __init__(self, view: RowView | TokenView, columns: IntArray) -> None:
-        self.view = view
-        self._compiled = view.compile_native(columns)
+    def __init__(self, view: RowView | TokenView, columns: IntArray, kept: Any = None) -> None:
+        self.view, self.columns = view, columns
+        self.kept = view.compile_native(columns) if kept is None else kept
 
     def predict(self, rows: Table) -> torch.Tensor:
         """Logits_QK of query rows, in one native call."""
-        return self.view.native(self._compiled, rows)
+        return self.view.native(self.kept, rows)
 
 
 class OneLeaf:
@@ -53,15 +53,17 @@ class OneLeaf:
 
     gate: TailGate | None = None
 
-    def __init__(self, view: RowView, query_chunk: int) -> None:
+    def __init__(self, view: RowView, query_chunk: int, kept: tuple[LeafCache, Any] | None = None) -> None:
         self.view, self._query_chunk = view, query_chunk
-        message_1SE, self._cache = view.encode_support([view.columns])
-        self._context = view.build_context(message_1SE[0])
+        if kept is None:
+            message_1SE, cache = view.encode_support([view.columns])
+            kept = cache, view.build_context(message_1SE[0])
+        self.kept = kept
 
     def predict(self, rows: Table) -> torch.Tensor:
         """Logits_QK of query rows."""
         return torch.cat([self._predict(part) for part in self.view.prepare(rows).chunks(self._query_chunk)])
 
     def _predict(self, rows: Table) -> torch.Tensor:
-        message_1QE = self.view.encode_query([self.view.columns], self._cache, rows)
-        return self.view.predict(self._context, message_1QE[0])
+        cache, context = self.kept
+        return self.view.predict(context, self.view.encode_query([self.view.columns], cache, rows)[0])

@@ -23,11 +23,12 @@ from scff.estimators.base import FoldedEstimator
 from scff.estimators.classifier import FoldedClassifier
 from scff.estimators.parameters import check_parameters
 from scff.estimators.regressor import FoldedRegressor
-from scff.models.archive import DOCUMENT, SUPPORT, TENSORS, Archive, write_archive
+from scff.models.archive import CACHES, DOCUMENT, SUPPORT, TENSORS, Archive, write_archive
+from scff.models.caches import describe_caches, read_caches
 from scff.models.limits import BRACKETS, JSON_BYTES
 from scff.models.record import decode_fitted, decode_parameter, encode_fitted, encode_parameter
 from scff.models.support import describe_table, read_table, write_table
-from scff.models.tensors import Misfit, parse_json, read_tensors, write_tensors
+from scff.models.tensors import Misfit, Stored, parse_json, read_tensors, write_tensors
 from scff.models.values import decode_array, encode_array
 from scff.tables.atomic import write_atomically
 
@@ -41,10 +42,10 @@ FORMAT = "scff-model-2"
 """Written into every file; another one is refused."""
 
 _ESTIMATORS: dict[str, type[FoldedEstimator]] = {"classifier": FoldedClassifier, "regressor": FoldedRegressor}
-_FIELDS = {"format", "versions", "estimator", "parameters", "named", "table", "classes", "fitted"}
+_FIELDS = {"format", "versions", "estimator", "parameters", "named", "table", "classes", "fitted", "caches"}
 
 
-def save(model: FoldedEstimator, path: str | PathLike[str]) -> None:
+def save(model: FoldedEstimator, path: str | PathLike[str], *, caches: bool = False) -> None:
     """Write a fitted model, the whole file or none; `FoldedClassifier.save` is the same.
 
     Parameters
@@ -53,6 +54,8 @@ def save(model: FoldedEstimator, path: str | PathLike[str]) -> None:
         Fitted.
     path : path
         The file to write; a new one is its owner's alone, for it holds the labelled rows.
+    caches : bool, default=False
+        Whether to write what the support taught the backbone as well.
 
     Raises
     ------
@@ -71,18 +74,24 @@ def save(model: FoldedEstimator, path: str | PathLike[str]) -> None:
             "table": describe_table(fitted.support),
             "classes": None if fitted.classes is None else encode_array(fitted.classes),
             "fitted": record,
+            "caches": None,
         }
     except (TypeError, StopIteration) as error:
         raise ModelFileError(
             f"This model cannot be written to a file ({error or type(model).__name__}); convert such values to text or "
             "numbers before `fit`, or pickle the model for your own use."
         ) from error
+    tensors: dict[str, Stored] = {}
+    if caches:
+        document["caches"], tensors = describe_caches(fitted)
     text = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
     members: dict[str, Callable[[IO[bytes]], object]] = {
         DOCUMENT: lambda out: out.write(text),
         SUPPORT: lambda out: write_table(out, fitted.support),
         TENSORS: lambda out: write_tensors(out, arrays),
     }
+    if caches:
+        members[CACHES] = lambda out: write_tensors(out, tensors)
     write_atomically(Path(path), lambda temporary: write_archive(temporary, members), private=True)
 
 
@@ -148,6 +157,12 @@ def _build(archive: Archive, document: Any) -> FoldedClassifier | FoldedRegresso
         raise Misfit("classes are those of another kind of model")
     arrays = read_tensors(archive.content[TENSORS])
     fitted = decode_fitted(document["fitted"], arrays, support, classes)
+    if (document["caches"] is None) != (CACHES not in archive.content):
+        raise Misfit("caches are announced and missing, or there and not announced")
+    if document["caches"] is not None:
+        kept = read_caches(document["caches"], read_tensors(archive.content[CACHES]), len(fitted.choices))
+        # Other versions may compute otherwise: what they made is not mixed with what these make.
+        fitted._kept = kept if document["versions"] == _versions() else ()
     beside = archive.path.parent / fitted.checkpoint.path
     if beside.is_file():
         fitted.checkpoint = replace(fitted.checkpoint, path=str(beside))

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scff.fold.algorithm import Folded
+from scff.fold.kept import Kept, restore
 from scff.fold.methods import compile_view
 from scff.fold.native import Compiled
 from scff.gate.record import TailGate
@@ -71,7 +72,12 @@ class Reading:
         return tuple(view.gate for view in self.views)
 
 
-def read(case: Case, choice: Choice, gates: Sequence[TailGate | None] | None = None) -> Reading:
+def read(
+    case: Case,
+    choice: Choice,
+    gates: Sequence[TailGate | None] | None = None,
+    kept: Sequence[Kept | None] = (),
+) -> Reading:
     """Compile every view of a presentation.
 
     Parameters
@@ -80,6 +86,8 @@ def read(case: Case, choice: Choice, gates: Sequence[TailGate | None] | None = N
     choice : Choice
     gates : sequence of TailGate, optional
         Decisions taken earlier on the same support, one for each view.
+    kept : sequence of Kept, optional
+        What was learned earlier from the same support, by view.
 
     Returns
     -------
@@ -91,10 +99,16 @@ def read(case: Case, choice: Choice, gates: Sequence[TailGate | None] | None = N
     assert shown is not None, "only what has something to show is chosen"
     first = shown.views.view(0)
     runtime = case.runtime(first, shown.plan, shown.method)
-    views = []
+    views: list[Compiled] = []
     for i in range(len(shown.views)):
-        gate = gates[i] if gates else None
+        gate = gates[i] if gates and i < len(gates) else None
         own = shown.views.view(i) if i else first
+        known = kept[i] if i < len(kept) else None
+        if known is not None:
+            recalled = restore(known, own, shown.plan, runtime, gate, narrow=shown.narrow)
+            if recalled is not None:
+                views.append(recalled)
+                continue
         view = compile_view(own, shown.plan, case.y, runtime, rule=shown.rule, gate=gate, narrow=shown.narrow)
         if choice.share != 1.0 and gate is None and isinstance(view, Folded):  # a known gate has its step already
             view = view.at(choice.share)

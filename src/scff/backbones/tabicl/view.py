@@ -183,6 +183,22 @@ class TabICLView:
             )
             return self.predict(context, model.row_interactor(embedded, mgr_config=config.ROW_CONFIG)[0])
 
+    def fitted(self, leaves: Sequence[IntArray]) -> tuple[LeafPreprocessing, ...]:
+        """The fitted steps of leaves."""
+        return tuple(self._fit(leaf)[0] for leaf in leaves)
+
+    def native_tensors(self, compiled: Any) -> dict[str, torch.Tensor] | None:
+        """TabICL's caches of columns and context, where it keeps them."""
+        if compiled[1] is None:
+            return None
+        kv, context = compiled[1]
+        return pack(kv, "columns") | {f"context{name}": tensor for name, tensor in context.items()}
+
+    def native_from(self, columns: IntArray, tensors: dict[str, torch.Tensor]) -> Any:
+        """What `compile_native` keeps, from its tensors."""
+        context = {name.removeprefix("context"): t for name, t in tensors.items() if name.startswith("context")}
+        return self._fit(columns)[0], (unpack(tensors, "columns"), context)
+
     def _fit(self, leaf: IntArray) -> tuple[LeafPreprocessing, npt.NDArray[np.floating]]:
         """Fit the native steps on a leaf, in this view's column order; also the transformed support."""
         source, deal = self._source, self._deal

@@ -191,6 +191,19 @@ class TabPFNv1View:
             columns, cache, context = compiled
             return self.predict(context, self.encode_query([columns], cache, self.prepare(rows))[0])
 
+    def fitted(self, leaves: Sequence[IntArray]) -> tuple[_Statistics, ...]:
+        """The statistics of leaves."""
+        return tuple(_Statistics.fit(self._tensor(self._numbers, leaf)) for leaf in leaves)
+
+    def native_tensors(self, compiled: Any) -> dict[str, torch.Tensor] | None:
+        """The support as each layer sees it."""
+        return {"context": compiled[2]}
+
+    def native_from(self, columns: IntArray, tensors: dict[str, torch.Tensor]) -> Any:
+        """What `compile_native` keeps, from its tensors."""
+        columns = self.native_columns(columns)
+        return columns, LeafCache({}, self.fitted([columns])), tensors["context"]
+
     def native_columns(self, columns: IntArray) -> IntArray:
         """The columns of native inference: all of these, or 100 of them drawn."""
         if len(columns) <= self._net.slots:
