@@ -240,7 +240,7 @@ def test_report_object_shows_and_saves_itself(tmp_path):
 
 def test_few_rows_make_few_points():
     fitted = report_models.breast_cancer()
-    for n, points in ((7, 1), (20, 2), (90, 10)):
+    for n, points in ((7, 1), (30, 2), (130, 10)):
         quality = assess(fitted.model, fitted.X_test[:n], fitted.y_test[:n])
         assert len(quality.calibration) == points
         html = fitted.model.report(fitted.X_test[:n], fitted.y_test[:n]).html

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.naive_bayes import GaussianNB
 
 import browser
 import report_models
+from scff.evaluate import evaluate
 from scff.report import write_report
 from scff.report.columns import EFFECT
 from scff.report.marks import leaf_name
@@ -15,7 +17,7 @@ from scff.report.svg import significant
 
 pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=str(browser.missing()))
 
-FIELDS = ["rank", "name", "F", "q", "stratum", "leaf", "effect"]
+FIELDS = ("rank", "name", "F", "q", "way", "worth", "leaf", "effect")
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +58,14 @@ def click(driver, selector):
     button.click()
 
 
+def worth(row):
+    """The change of the loss and its noise as the page shows them."""
+    change, noise = row["shuffle_loss_change"], row["shuffle_noise"]
+    if np.isnan(change):
+        return "–"
+    return "0" if change == noise == 0 else f"{'−' if change < 0 else '+'}{abs(change):.3f} ± {noise:.3f}"
+
+
 @pytest.mark.parametrize("which", ["breast_cancer", "digits", "noisy"])
 def test_opens_without_a_complaint_and_shows_the_models_numbers(page, which):
     fitted = getattr(report_models, which)()
@@ -73,11 +83,12 @@ def test_opens_without_a_complaint_and_shows_the_models_numbers(page, which):
         assert row == {
             "rank": str(i + 1),
             "name": evidence.index[i],
-            "F": significant(expected["F"]),
-            "q": significant(expected["q"]),
-            "stratum": expected["stratum"],
-            "leaf": leaf_name(plan, expected["leaf"]) if expected["leaf"] >= 0 else "–",
-            "effect": significant(expected[EFFECT]),
+            "F": significant(expected["F"], 3),
+            "q": significant(expected["q"], 3),
+            "way": f"{abs(expected['effect']):.2f} {expected['high_in']}",
+            "worth": worth(expected),
+            "leaf": leaf_name(plan, expected["leaf"]) if expected["leaf"] >= 0 else expected["stratum"],
+            "effect": significant(expected[EFFECT], 3),
         }
 
 
@@ -95,19 +106,20 @@ def test_search_and_strata(page):
     assert search(driver, "") == f"{len(names)} columns"
     click(driver, "[data-stratum=core]")
     assert driver.find_element("id", "count").text == f"{len(fitted.model.plan_.tail)} of {len(names)} columns"
-    assert {row["stratum"] for row in rows(driver)} == {"tail"}
+    assert {row["leaf"].split()[0] for row in rows(driver)} == {"Tail"}
 
 
 def test_sort_by_every_column_both_ways(page):
     fitted = report_models.noisy()
     driver = page(fitted)
     evidence = fitted.model.column_evidence()
-    for key, column in (("F", "F"), ("q", "q"), ("leaf", "leaf"), ("effect", EFFECT)):
+    for key, column in (("F", "F"), ("q", "q"), ("worth", "shuffle_loss_change"), ("leaf", "leaf"), ("effect", EFFECT)):
         for _ in range(2):
             click(driver, f"th[data-key={key}] button")
             state = driver.find_element("css selector", f"th[data-key={key}]").get_attribute("aria-sort")
-            values = evidence.loc[[row["name"] for row in rows(driver)], column].to_numpy()
-            expected = np.sort(evidence[column].to_numpy())
+            nothing = evidence[column].fillna(-np.inf)
+            values = nothing.loc[[row["name"] for row in rows(driver)]].to_numpy()
+            expected = np.sort(nothing.to_numpy())
             expected = expected[::-1] if state == "descending" else expected
             np.testing.assert_array_equal(values, expected[: len(values)])
     click(driver, "th[data-key=name] button")
@@ -149,16 +161,31 @@ def test_long_names_stay_inside_the_page_in_dark_too(tmp_path, width):
         assert phone.execute_script(BEYOND) == []
 
 
-def test_a_phone_shows_q_and_leaf_without_scrolling(tmp_path):
+def test_a_phone_shows_q_direction_and_leaf_without_scrolling(tmp_path):
     path = write_report(report_models.long_names().model, tmp_path / "report.html")
     seen = (
         "const box = document.getElementById('grid').getBoundingClientRect();"
-        "return [...document.querySelectorAll('#grid tbody tr:not(.spacer) td')].slice(0, 7)"
+        "return [...document.querySelectorAll('#grid tbody tr:not(.spacer) td')].slice(0, 8)"
         ".filter(e => e.offsetParent !== null).map(e => e.getBoundingClientRect().right <= box.right + 1)"
     )
     with browser.open_browser(390, 800) as phone:
         browser.show(phone, path)
         assert phone.execute_script(seen) == [True] * 4
+
+
+@pytest.mark.parametrize("width", [390, 900, 1400])
+def test_the_page_of_an_evaluation_stays_inside_the_window(tmp_path, width):
+    example = report_models.long_names()
+    X, y = example.X_test, np.asarray(example.y_test)
+    found = evaluate(X, y, estimator=GaussianNB(), folds=3, repeats=2, baselines=["logistic", "majority"])
+    path = found.save_html(tmp_path / "evaluation.html")
+    with browser.open_browser(width, 800, dark=width == 900) as driver:
+        browser.show(driver, path)
+        assert driver.get_log("browser") == []
+        assert driver.execute_script("return document.documentElement.scrollWidth") == width
+        assert driver.execute_script(BEYOND) == []
+        shown = driver.find_element("css selector", "[data-value=auc]").text
+        assert shown == f"{found.scores['scff']['auc'].value:.3f}"
 
 
 def test_printing_shows_rows_without_the_scroll_box(page):

@@ -17,7 +17,7 @@ from scff.errors import BackboneError
 from scff.estimators.base import FoldedEstimator
 from scff.estimators.explained import Explained
 from scff.estimators.fitted import Fitted
-from scff.estimators.parameters import CLASSIFIER, check_parameters
+from scff.estimators.parameters import CLASSIFIER, check_parameters, class_weights
 from scff.fold.caches import CacheMode
 from scff.fold.methods import refuse_row_folding
 from scff.gate.record import TailGate, TailRule, tail_rule
@@ -92,6 +92,9 @@ class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ig
         True makes a feature of a column that only looks like row names.
     categorical : sequence of str or int, optional
         Columns whose numbers are codes of categories: names, or for an array places.
+    class_weight : dict or "balanced", optional
+        What each class is worth: probabilities are multiplied by it and brought back to a sum of one. ``"balanced"``
+        answers as if all classes were equally frequent, which finds more of a rare class and calls more false alarms.
 
     Attributes
     ----------
@@ -146,6 +149,7 @@ class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ig
         id_column: str | None = None,
         keep_id: bool = False,
         categorical: Sequence[str | int] | None = None,
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
     ) -> None:
         self.backbone = backbone
         self.method = method
@@ -166,6 +170,7 @@ class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ig
         self.id_column = id_column
         self.keep_id = keep_id
         self.categorical = categorical
+        self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> FoldedClassifier:
         """Compile a labelled support table, and keep it: `scff.tables.keeping` says what is copied.
@@ -190,6 +195,7 @@ class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ig
         given, heads = self._read_support(X, y, groups)
         support = given.table
         codes, classes = class_labels(given.y, support.n_rows)
+        settings = replace(settings, class_weights=class_weights(self.class_weight, codes, classes))
         groups = None if given.groups is None else group_codes(given.groups, support.n_rows)
         started = time.perf_counter()
         device = resolve_device(self.device)
@@ -273,6 +279,11 @@ class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ig
         """
         rows, fitted = self._read_queries(X)
         return fitted.predict(rows)
+
+    def predict_log_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Logarithms of the class probabilities of query rows; parameters as for `predict_proba`."""
+        with np.errstate(divide="ignore"):  # a probability may be 0
+            return np.log(self.predict_proba(X))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Most probable class of query rows; parameters as for `predict_proba`."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
+    from scff.evaluate.evaluation import Evaluation
     from scff.report import Report
 
 __all__ = ["Explained"]
@@ -15,8 +16,15 @@ __all__ = ["Explained"]
 class Explained:
     """Evidence of the columns, and a report."""
 
-    def column_evidence(self) -> pd.DataFrame:
-        """What each column brought: its own evidence, its leaf, and what the leaf is worth on the support.
+    def column_evidence(self, *, evaluation: Evaluation | None = None, shuffled: int = 50) -> pd.DataFrame:
+        """What each column brought: its own evidence, which way it goes, its leaf, and what it is worth to the model.
+
+        Parameters
+        ----------
+        evaluation : Evaluation, optional
+            What `scff.evaluate.evaluate` found on the same table: adds how steadily each column was chosen.
+        shuffled : int, default=50
+            How many of the strongest columns are shuffled among held-back rows; 0 for none.
 
         Returns
         -------
@@ -25,9 +33,16 @@ class Explained:
         """
         from scff.report import column_evidence
 
-        return column_evidence(self)  # type: ignore[arg-type]
+        return column_evidence(self, evaluation=evaluation, shuffled=shuffled)  # type: ignore[arg-type]
 
-    def report(self, X_test: Any = None, y_test: Any = None, *, title: str | None = None) -> Report:
+    def report(
+        self,
+        X_test: Any = None,
+        y_test: Any = None,
+        *,
+        title: str | None = None,
+        evaluation: Evaluation | None = None,
+    ) -> Report:
         """What this model did and why, as one HTML page.
 
         Parameters
@@ -35,9 +50,11 @@ class Explained:
         X_test : array-like or DataFrame, optional
             Rows held back from `fit`; without them the report says nothing about quality.
         y_test : array-like or str, optional
-            Their labels, or the name of the label column of ``X_test``.
+            Their labels or numbers, or the name of their column in ``X_test``.
         title : str, optional
             Heading of the page.
+        evaluation : Evaluation, optional
+            What `scff.evaluate.evaluate` found on the same table: shows how steadily each column was chosen.
 
         Returns
         -------
@@ -51,4 +68,5 @@ class Explained:
             test=X_test,
             target=y_test,
             title=title,
+            evaluation=evaluation,
         )

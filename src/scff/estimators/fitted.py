@@ -121,6 +121,17 @@ class Fitted:
 
     def predict(self, rows: Table, *, tail: bool = True) -> npt.NDArray[np.float64]:
         """Probabilities, or numbers in one column; without what the Tail adds where ``tail`` is False."""
+        return self._weighed(self._answer(rows, tail))
+
+    def _weighed(self, answer: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Probabilities multiplied by what each class is worth."""
+        if self.settings.class_weights is None:
+            return answer
+        weighed: npt.NDArray[np.float64] = answer * np.asarray(self.settings.class_weights)
+        weighed /= weighed.sum(axis=1, keepdims=True)
+        return weighed
+
+    def _answer(self, rows: Table, tail: bool) -> npt.NDArray[np.float64]:
         try:
             return self._predict(rows, tail)
         except (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils._param_validation import (
     Interval,
     InvalidParameterError,
@@ -20,7 +22,7 @@ from scff.errors import DataError
 from scff.gate.record import TAIL_RULES, TailRule
 from scff.names import ENGINES, METHODS, ROUTINGS
 
-__all__ = ["CLASSIFIER", "REGRESSOR", "REGRESSOR_METHODS", "check_parameters"]
+__all__ = ["CLASSIFIER", "REGRESSOR", "REGRESSOR_METHODS", "check_parameters", "class_weights"]
 
 REGRESSOR_METHODS = ("scff", "native", "raw-core", "bounded-core")
 
@@ -48,6 +50,7 @@ CLASSIFIER: dict[str, Any] = _SHARED | {
     "routing": [StrOptions(set(ROUTINGS))],
     "trials": [StrOptions({"auto", "thorough"}), Options(Integral, {0})],
     "engine": [StrOptions(set(ENGINES))],
+    "class_weight": [None, dict, StrOptions({"balanced"})],
 }
 REGRESSOR: dict[str, Any] = _SHARED | {"method": [StrOptions(set(REGRESSOR_METHODS))]}
 
@@ -78,3 +81,31 @@ def check_parameters(estimator: Any) -> None:
             'engine="ray" spreads the leaves of a row backbone over a cluster; use it with method="auto", "scff" or '
             '"bounded-core", or leave engine at "local".'
         )
+
+
+def class_weights(
+    wanted: dict[Any, float] | str | None, codes: npt.NDArray[np.int64], classes: npt.NDArray[Any]
+) -> tuple[float, ...] | None:
+    """What the probability of each class is multiplied by; None for nothing.
+
+    Raises
+    ------
+    DataError
+        If a weight belongs to no class, or is not a positive number.
+    """
+    if wanted is None:
+        return None
+    if isinstance(wanted, str):
+        counts = np.bincount(codes, minlength=len(classes))
+        return tuple((len(codes) / (len(classes) * counts)).tolist())
+    known = classes.tolist()
+    for label, weight in wanted.items():
+        if label not in known:
+            raise DataError(f"class_weight names {label!r}, which is no class; the classes are {known[:8]}.")
+        if not _is_positive(weight):
+            raise DataError(f"The class_weight of {label!r} must be a positive number, not {weight!r}.")
+    return tuple(float(wanted.get(label, 1.0)) for label in known)
+
+
+def _is_positive(weight: Any) -> bool:
+    return isinstance(weight, Real) and 0 < float(weight) < math.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +14,13 @@ from sklearn.base import RegressorMixin
 
 from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone
 from scff.estimators.base import FoldedEstimator
+from scff.estimators.explained import Explained
 from scff.estimators.fitted import Fitted
 from scff.estimators.parameters import REGRESSOR, check_parameters
 from scff.fold.caches import CacheMode
 from scff.fold.methods import refuse_row_folding
 from scff.memory.device import resolve_device
+from scff.memory.meter import PeakMemory
 from scff.plan.leaks import find_leaks
 from scff.tables.targets import number_target
 from scff.trials.case import Case
@@ -27,7 +30,7 @@ from scff.trials.reading import Choice, read
 __all__ = ["FoldedRegressor"]
 
 
-class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
+class FoldedRegressor(Explained, RegressorMixin, FoldedEstimator):  # type: ignore[misc]
     """A frozen tabular foundation model that predicts numbers from tables of any width.
 
     Columns are ranked by the F test of a linear regression on the target, and the Core is folded as for
@@ -136,25 +139,33 @@ class FoldedRegressor(RegressorMixin, FoldedEstimator):  # type: ignore[misc]
         support = given.table
         target = number_target(given.y, support.n_rows)
         device = resolve_device(self.device)
-        backbone = load_backbone(
-            choose_auto("regression") if self.backbone == "auto" else self.backbone, device, "regression"
-        )
+        started = time.perf_counter()
+        with PeakMemory(device) as loading:
+            backbone = load_backbone(
+                choose_auto("regression") if self.backbone == "auto" else self.backbone, device, "regression"
+            )
+        loaded = time.perf_counter()
         refuse_row_folding(backbone.spec, self.method)
         case = Case(backbone, support, target, settings)
         varies = bool(target.min() < target.max())  # a constant target needs no model
-        plan = case.plan if varies and self.method != "native" else None
         choices = (Choice(Paper(self.method)),)
-        compiled = (case, tuple(read(case, choice) for choice in choices)) if varies else None
+        with PeakMemory(device) as compiling:
+            plan = case.plan if varies and self.method != "native" else None
+            planned = time.perf_counter()
+            compiled = (case, tuple(read(case, choice) for choice in choices)) if varies else None
+        done = time.perf_counter()
         fitted = Fitted(
-            support,
-            target,
-            None,
-            CheckpointRef.of(backbone),
-            settings,
-            plan,
-            choices,
-            ((),),
+            support=support,
+            y=target,
+            classes=None,
+            checkpoint=CheckpointRef.of(backbone),
+            settings=settings,
+            plan=plan,
+            choices=choices,
+            gates=((),),
             flags=find_leaks(support, target, plan, classes=False),
+            seconds={"load": loaded - started, "plan": planned - loaded, "compile": done - planned},
+            peak_bytes={"load": loading.added, "compile": compiling.added},
             _compiled=compiled,
         )
         return self._keep(heads, fitted)

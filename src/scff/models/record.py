@@ -80,6 +80,8 @@ def encode_parameter(name: str, value: Any) -> Any:
         return list(value) if isinstance(value, list | tuple) else value
     if isinstance(value, PurePath):
         return value.name
+    if isinstance(value, dict):  # class weights
+        return [[_label().encode(key, Place("parameters")), float(weight)] for key, weight in value.items()]
     if isinstance(value, str):
         return _file_name(value) if "/" in value or "\\" in value else value
     return _parameter().encode(value, Place("parameters"))
@@ -93,6 +95,10 @@ def decode_parameter(name: str, data: Any) -> Any:
         if data is not None and not all(type(one) in (str, int) for one in entries):
             raise Misfit(f"{place.path} are not names of columns")
         return data
+    if name == "class_weight" and isinstance(data, list):
+        if not all(isinstance(one, list) and len(one) == 2 and isinstance(one[1], float) for one in data):
+            raise Misfit(f"{place.path} are no weights of classes")
+        return {_label().decode(key, place): weight for key, weight in data}
     value = _parameter().decode(data, place)
     if isinstance(value, str) and ("/" in value or "\\" in value):
         raise Misfit(f"{place.path} is a path")
@@ -101,6 +107,11 @@ def decode_parameter(name: str, data: Any) -> Any:
 
 #: Arguments that name columns, in which a slash is no path.
 _COLUMNS = ("id_column", "categorical")
+
+
+@cache
+def _label() -> Coder:
+    return _coders().of(bool | int | float | str)
 
 
 @cache
@@ -138,6 +149,7 @@ def _coders() -> Coders:
         "limit": (lambda x: x is None or 0 < x < 2**63, "a number of bytes"),
         "leaf_batch": (lambda x: x == "auto" or 1 <= x < 2**31, "a count"),
         "query_chunk": (lambda x: x == "auto" or 1 <= x < 2**31, "a count"),
+        "class_weights": (lambda x: x is None or all(0 < one < math.inf for one in x), "weights of classes"),
     }
     coders.checks[Fitted] = {
         "temperature": (lambda x: 0 < x < math.inf, "a temperature"),
@@ -205,6 +217,9 @@ def _check_target(fitted: Fitted) -> None:
             raise Misfit("fitted.y is not a column of numbers")
     elif y.dtype != np.int64 or not np.array_equal(np.unique(y), np.arange(len(fitted.classes))) or y.max() < 1:
         raise Misfit("fitted.y are not the codes of the classes")
+    weights = fitted.settings.class_weights
+    if weights is not None and (fitted.classes is None or len(weights) != len(fitted.classes)):
+        raise Misfit("fitted.settings.class_weights are not those of the classes")
 
 
 def _check_gates(fitted: Fitted) -> None:

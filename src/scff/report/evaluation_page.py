@@ -136,7 +136,9 @@ def _better(found: Evaluation) -> str:
     )
     if not found.differences:
         return f'<p class="say">There was no baseline to compare with.</p>{absent}'
-    word = {"better": ("better", True), "worse": ("worse", False), "undecided": ("not shown", False)}[found.verdict]
+    mark = '<span class="badge open">undecided</span>'
+    if found.verdict != "undecided":
+        mark = badge(found.verdict, found.verdict == "better")
     rows = []
     for model, differences in found.differences.items():
         cells = "".join(
@@ -145,7 +147,7 @@ def _better(found: Evaluation) -> str:
         rows.append(f"<tr><td>{escape(found.models[model])}</td>{cells}</tr>")
     heads = "".join(f'<th scope="col">{_NAMES[name][0]}</th>' for name in found.scores["scff"])
     return (
-        f'<p class="say">{badge(*word)} {escape(found.sentence)}</p><div class="wide"><table class="models"><thead><tr>'
+        f'<p class="say">{mark} {escape(found.sentence)}</p><div class="wide"><table class="models"><thead><tr>'
         f'<th scope="col">Difference to</th>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
         f'<p class="muted small">{escape(found.models["scff"])} less the other, on the same rows, with the 95 % '
         "interval "
@@ -192,7 +194,7 @@ def _errors(found: Evaluation, classes: list[str]) -> str:
 def _steady(found: Evaluation) -> str:
     if found.columns is None:
         return ""
-    shown = found.columns.head(_STEADIEST)
+    shown = found.columns[found.columns["core_share"] > 0].head(_STEADIEST)
     always = int((found.columns["core_share"] == 1).sum())
     ever = int((found.columns["core_share"] > 0).sum())
     rows = "".join(
@@ -203,14 +205,16 @@ def _steady(found: Evaluation) -> str:
     )
     return (
         f'<p class="say">The columns were ranked anew in each of {len(found.splits)} folds. '
-        f"<b>{counted(always, 'column')}</b> {'was' if always == 1 else 'were'} in the Core every time, "
+        f"<b>{counted(always, 'column') if always else 'No column'}</b> {'were' if always > 1 else 'was'} in the Core "
+        "every "
+        "time, "
         f"{counted(ever, 'column')} at least once.</p><div class='wide'><table class='steady'><thead><tr><th "
         "scope='col'>"
         "Column</th><th scope='col'>In the Core</th><th scope='col' class='left'>Share of the folds</th><th "
         "scope='col'>"
         "Median rank</th><th scope='col'>80 % of ranks</th></tr></thead>"
         f"<tbody>{rows}</tbody></table></div>"
-        f'<p class="muted small">The {min(_STEADIEST, len(found.columns))} steadiest. A column that comes and goes is '
+        f'<p class="muted small">The {len(shown)} steadiest. A column that comes and goes is '
         "no "
         "finding; one that stays may still stand for others that it moves with.</p>"
     )

@@ -138,7 +138,7 @@ def _block(
         f"{y + 37:.1f}v-{height(min(float(group.max()), top)) + 1:.1f}h{step * 0.72:.1f}V{y + 37:.1f}z"
         for i, group in enumerate(groups)
     )
-    dash = ' stroke-dasharray="3 3"' if faded else ""
+    edge = "none" if faded else colour  # what was kept out is there, without a frame
     card = ""
     if stratum == "tail" and not faded:  # a second card shows behind: the Tail stands behind the Core
         card = svg.rect(x + 3.5, y - 3.5, 91, 42, "none", f'rx="5" stroke="{colour}" opacity=".35"')
@@ -146,7 +146,7 @@ def _block(
         '<svg viewBox="0 0 97 62" width="97" height="62" fill="currentColor" font-family="inherit" '
         'xmlns="http://www.w3.org/2000/svg">'
         f'<g opacity="{0.6 if faded else 1}"><title>{escape(tip)}</title>{card}'
-        + svg.rect(x, y, 91, 42, colour, f'rx="5" fill-opacity=".13" stroke="{colour}"{dash}')
+        + svg.rect(x, y, 91, 42, colour, f'rx="5" fill-opacity=".13" stroke="{edge}"')
         + f'<path d="{bars}" fill="{colour}"/>'
         + svg.text(x + 45.5, y + 54, f"{leaf_name(plan, number)} · {len(leaf):,}", "middle", 'font-size="11"')
         + "</g></svg>"

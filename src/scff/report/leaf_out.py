@@ -60,6 +60,8 @@ def leave_leaves_out(subject: Subject) -> LeafOut:
     effects = np.full(len(plan.leaves), np.nan)
     if not isinstance(compiled, Folded | Native) or not isinstance(compiled.view, RowView):
         return LeafOut(effects)
+    if subject.fitted.classes is None:  # prototypes are of classes
+        return LeafOut(effects)
     case = subject.fitted.compiled()[0]
     keep = np.flatnonzero(np.bincount(case.y)[case.y] >= _FEWEST)
     classes, codes = np.unique(case.y[keep], return_inverse=True)

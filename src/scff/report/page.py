@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 import scff
 from scff.errors import DataError
 from scff.report import readings, sections
-from scff.report.columns import evidence_frame
+from scff.report.columns import evidence_frame, strongest
+from scff.report.columns_section import payload, uneven, used
 from scff.report.leaf_out import leave_leaves_out
 from scff.report.marks import counted, tile
+from scff.report.numbers import NumberQuality, assess_numbers, good_numbers
 from scff.report.quality import Quality, assess, known_columns, split_target
 from scff.report.shell import asset, page
+from scff.report.shuffling import shuffle_columns
 from scff.report.subject import Subject
 from scff.report.tail_section import decision, tail
 from scff.tables.atomic import write_atomically
 
 if TYPE_CHECKING:
-    from scff.estimators.classifier import FoldedClassifier
+    from scff.estimators.base import FoldedEstimator
+    from scff.evaluate.evaluation import Evaluation
     from scff.plan.plan import FoldPlan
 
 __all__ = ["Report", "make_report", "write_report"]
 
-_STRATA = ("core", "tail", "unused", "native")
+_SHUFFLED = 50  # columns
 _QUESTIONS = {
     "good": ("How good?", "How good is it?"),
     "read": ("What was read?", "What was read?"),
@@ -49,14 +51,14 @@ class Report:
     ----------
     html : str
         The whole page.
-    quality : Quality or None
+    quality : Quality, NumberQuality or None
         Scores on the test table, if there was one.
     columns : DataFrame
         The evidence of every column, as `column_evidence` gives it.
     """
 
     html: str = field(repr=False)
-    quality: Quality | None = field(repr=False)
+    quality: Quality | NumberQuality | None = field(repr=False)
     columns: pd.DataFrame = field(repr=False)
 
     def save(self, path: str | Path) -> Path:
@@ -77,13 +79,19 @@ class Report:
 
 
 def write_report(
-    model: FoldedClassifier, path: str | Path, *, test: Any = None, target: Any = None, title: str | None = None
+    model: FoldedEstimator,
+    path: str | Path,
+    *,
+    test: Any = None,
+    target: Any = None,
+    title: str | None = None,
+    evaluation: Evaluation | None = None,
 ) -> Path:
     """Make the report of a fitted model and write it to one HTML file.
 
     Parameters
     ----------
-    model : FoldedClassifier
+    model : FoldedClassifier or FoldedRegressor
         A fitted model.
     path : str or Path
         File to write.
@@ -93,45 +101,60 @@ def write_report(
         Name of the label column in ``test``, or the labels.
     title : str, optional
         Heading of the page.
+    evaluation : Evaluation, optional
+        Of the same table: shows how steadily each column was chosen.
 
     Returns
     -------
     Path
         Where the page is.
     """
-    return make_report(model, test=test, target=target, title=title).save(path)
+    return make_report(model, test=test, target=target, title=title, evaluation=evaluation).save(path)
 
 
-def make_report(model: FoldedClassifier, *, test: Any = None, target: Any = None, title: str | None = None) -> Report:
+def make_report(
+    model: FoldedEstimator,
+    *,
+    test: Any = None,
+    target: Any = None,
+    title: str | None = None,
+    evaluation: Evaluation | None = None,
+) -> Report:
     """Make the report of a fitted model; parameters as for `write_report`."""
-    quality = None
+    quality: Quality | NumberQuality | None = None
+    if model.fitted_.classes is None and model.fitted_.y.min() == model.fitted_.y.max():
+        raise DataError(
+            "All labelled rows have the same number, so no model was needed and there is nothing to report."
+        )
     if test is not None:
         X, y = split_target(test, target)
-        quality = assess(model, known_columns(model, X), y)
+        assess_it = assess if model.fitted_.classes is not None else assess_numbers
+        quality = assess_it(model, known_columns(model, X), y)
     elif target is not None:
         raise DataError("There are labels but no test table; pass both, or neither.")
     subject = Subject.of(model.fitted_)
     plan, fitted = subject.plan, subject.fitted
     measured = leave_leaves_out(subject)
-    evidence = evidence_frame(subject, measured)
+    worth = shuffle_columns(fitted, strongest(subject, _SHUFFLED))
+    evidence = evidence_frame(subject, measured, worth, evaluation)
     effects = measured.effects.tolist()
-    classes = [str(name) for name in model.classes_]
+    classes = None if fitted.classes is None else [str(name) for name in fitted.classes]
     seconds, peaks = dict(fitted.seconds), dict(fitted.peak_bytes)
     if quality is not None:
         seconds["predict"], peaks["predict"] = quality.seconds, quality.peak_bytes
     title = title or f"{model.backbone_} on {counted(plan.n_columns, 'column')}"
     ranked = evidence["position"].tolist()
     answers = {
-        "good": sections.good(quality, classes),
+        "good": _good(quality, classes),
         "read": readings.read(fitted),
-        "used": sections.used(subject, ranked),
+        "used": used(subject, evidence),
         "folded": sections.folded(subject, effects),
-        "tail": tail(subject, quality, measured.tail_gain),
+        "tail": tail(subject, quality if isinstance(quality, Quality) else None, measured.tail_gain),
         "cost": sections.cost(
             seconds, peaks, fitted.verdicts, quality.n_rows if quality else None, _native_bytes(subject, quality)
         ),
     }
-    columns = _payload(evidence, effects, len(plan.core_leaves))
+    columns = payload(evidence, effects, len(plan.core_leaves), classes)
     html = page(
         title=title,
         brand="model report",
@@ -146,7 +169,13 @@ def make_report(model: FoldedClassifier, *, test: Any = None, target: Any = None
     return Report(html, quality, evidence)
 
 
-def _native_bytes(subject: Subject, quality: Quality | None) -> int | None:
+def _good(quality: Quality | NumberQuality | None, classes: list[str] | None) -> str:
+    if isinstance(quality, NumberQuality):
+        return good_numbers(quality)
+    return sections.good(quality, classes)
+
+
+def _native_bytes(subject: Subject, quality: Quality | NumberQuality | None) -> int | None:
     """What native inference on the same rows would add, by the backbone's own memory model; None where it ran."""
     if subject.native:
         return None
@@ -154,28 +183,33 @@ def _native_bytes(subject: Subject, quality: Quality | None) -> int | None:
     return int(view.native_bytes(len(view.columns), quality.n_rows if quality else 1))
 
 
-def _facts(subject: Subject, classes: list[str]) -> list[str]:
+def _facts(subject: Subject, classes: list[str] | None) -> list[str]:
     fitted, plan = subject.fitted, subject.plan
     views = fitted.settings.n_views
-    names = ", ".join(classes[:6]) + (", …" if len(classes) > 6 else "")
+    what = "predicts numbers"
+    if classes is not None:
+        what = f"{len(classes)} classes ({', '.join(classes[:6])}{', …' if len(classes) > 6 else ''})"
     return [
         f"backbone {fitted.checkpoint.backbone}",
         f"method {subject.method}",
         counted(plan.n_rows, "labelled row"),
         counted(plan.n_columns, "column"),
-        f"{len(classes)} classes ({names})",
+        what,
         f"{views} views" if views > 1 else "",
     ]
 
 
-def _summary(subject: Subject, quality: Quality | None, ranked: list[int]) -> str:
+def _summary(subject: Subject, quality: Quality | NumberQuality | None, ranked: list[int]) -> str:
     """What a person who reads one paragraph should know."""
     plan = subject.plan
     strongest = [f"<b>{escape(plan.name(j))}</b>" for j in ranked[:3] if plan.f[j] > 0]
     sentences = []
-    if quality is not None:
+    if isinstance(quality, Quality):
         rows = counted(quality.n_rows, "test row")
         sentences.append(f"The model is right on <b>{quality.accuracy:.1%}</b> of {rows}.")
+    elif quality is not None:
+        rows = counted(quality.n_rows, "test row")
+        sentences.append(f"On {rows} the model explains <b>{quality.r2:.1%}</b> of the variance (R²).")
     if subject.native:
         sentences.append(f"It read all {plan.n_columns:,} columns at once.")
     elif plan.discoveries:
@@ -191,7 +225,8 @@ def _summary(subject: Subject, quality: Quality | None, ranked: list[int]) -> st
         )
     if strongest and plan.discoveries:
         sentences.append(f"The strongest {'are' if len(strongest) > 1 else 'is'} {', '.join(strongest)}.")
-    sentences.append(_tail_in_short(subject, quality))
+    sentences.append(_tail_in_short(subject, quality if isinstance(quality, Quality) else None))
+    sentences.append(uneven(subject.fitted))
     sentences.append(readings.answer(subject.fitted) if subject.fitted.verdicts else "")
     return " ".join(filter(None, sentences))
 
@@ -216,10 +251,12 @@ def _with_linked(plan: FoldPlan) -> str:
     return f", with {len(plan.linked):,} more that move with them" if len(plan.linked) else ""
 
 
-def _tiles(subject: Subject, quality: Quality | None) -> str:
+def _tiles(subject: Subject, quality: Quality | NumberQuality | None) -> str:
     plan, fitted = subject.plan, subject.fitted
     tiles = []
-    if quality is not None:
+    if isinstance(quality, NumberQuality):
+        tiles.append(tile("R² on the test table", f"{quality.r2:.3f}", "always the mean: 0", "headline-r2"))
+    elif quality is not None:
         baseline = f"always the most frequent class: {quality.prior_accuracy:.1%}"
         tiles.append(tile("Accuracy on the test table", f"{quality.accuracy:.1%}", baseline, "headline-accuracy"))
     if not subject.native:
@@ -247,22 +284,3 @@ def _footer(subject: Subject) -> str:
         f"Made by scff {scff.__version__}. Weights {escape(Path(ref.path).name)}, sha256 {ref.sha256[:16]}…. "
         f"Plan {plan.hash[:16]}…. Everything but the quality section was measured on the labelled support alone."
     )
-
-
-def _payload(evidence: pd.DataFrame, effects: list[float], n_core_leaves: int) -> str:
-    """The columns for the page's table: parallel lists, seven digits, and no `<` that could end the script."""
-
-    def numbers(values: Any) -> list[float | None]:
-        return [float(f"{v:.7g}") if np.isfinite(v) else None for v in values]
-
-    data = {
-        "name": evidence.index.tolist(),
-        "position": evidence["position"].tolist(),
-        "F": numbers(evidence["F"]),
-        "q": numbers(evidence["q"]),
-        "stratum": [_STRATA.index(name) for name in evidence["stratum"]],
-        "leaf": evidence["leaf"].tolist(),
-        "effect": numbers(effects),
-        "coreLeaves": n_core_leaves,
-    }
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")

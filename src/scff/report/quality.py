@@ -20,7 +20,7 @@ from scff.tables.on_disk import open_wide
 from scff.tables.table import as_table
 
 if TYPE_CHECKING:
-    from scff.estimators.classifier import FoldedClassifier
+    from scff.estimators.base import FoldedEstimator
 
 __all__ = ["Quality", "assess", "known_columns", "split_target"]
 
@@ -90,7 +90,7 @@ def split_target(test: Any, target: Any) -> tuple[Any, Any]:
     return test.drop(columns=target), test[target]
 
 
-def known_columns(model: FoldedClassifier, X: Any) -> Any:
+def known_columns(model: FoldedEstimator, X: Any) -> Any:
     """The columns a model was fitted on, out of a table that may hold others beside them."""
     names = getattr(model, "feature_names_in_", None)
     if names is None or not hasattr(X, "columns"):
@@ -103,7 +103,7 @@ def known_columns(model: FoldedClassifier, X: Any) -> Any:
     return X[list(names)]
 
 
-def assess(model: FoldedClassifier, X: Any, y: Any) -> Quality:
+def assess(model: FoldedEstimator, X: Any, y: Any) -> Quality:
     """Predict a test table once and score it.
 
     Raises
@@ -111,7 +111,9 @@ def assess(model: FoldedClassifier, X: Any, y: Any) -> Quality:
     DataError
         If the labels do not match the rows, or one was never seen at fit.
     """
-    fitted, classes = model.fitted_, model.classes_
+    fitted = model.fitted_
+    assert fitted.classes is not None, "numbers are assessed elsewhere"
+    classes = fitted.classes
     if isinstance(X, os.PathLike):
         X = open_wide(X)
     labels = np.asarray(y).reshape(-1)

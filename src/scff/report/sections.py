@@ -6,28 +6,23 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from scff.memory.budget import format_bytes
 from scff.report import charts
 from scff.report.figures import evidence_curve, leaf_blocks
 from scff.report.marks import counted, gauge, tile
 from scff.report.quality import Quality
 from scff.report.subject import Subject
-from scff.report.svg import significant
 
 if TYPE_CHECKING:
     from scff.plan.plan import FoldPlan
     from scff.trials.trial import Verdict
 
-__all__ = ["cost", "folded", "good", "used"]
-
-_STRONGEST = 12
+__all__ = ["cost", "folded", "good"]
 
 
-def good(quality: Quality | None, classes: Sequence[str]) -> str:
+def good(quality: Quality | None, classes: Sequence[str] | None) -> str:
     """How good is it?"""
-    if quality is None:
+    if quality is None or classes is None:
         return (
             '<p class="say">No test table was given, so this report says nothing about quality: scores on the rows the '
             "model was fitted on would flatter it. Make the report again with labelled rows that were held back: "
@@ -61,81 +56,6 @@ def good(quality: Quality | None, classes: Sequence[str]) -> str:
         f"<b>{quality.accuracy:.1%}</b> of the time. Always saying the most frequent class would be right "
         f"{quality.prior_accuracy:.1%} of the time, with a log-loss of {quality.prior_log_loss:.3f} from class "
         f'frequencies alone.</p><div class="tiles">{"".join(tiles)}</div><div class="charts">{"".join(figures)}</div>'
-    )
-
-
-def used(subject: Subject, ranked: Sequence[int]) -> str:
-    """Which columns tell?"""
-    plan, native = subject.plan, subject.native
-    f = plan.f[list(ranked)]
-    finite = f[np.isfinite(f)]
-    top = float(finite.max()) if len(finite) and finite.max() > 0 else 1.0
-    core = set(plan.core.tolist())
-    bars = "".join(
-        f'<li><span class="name" title="{escape(plan.name(j))}">{escape(plan.name(j))}</span>'
-        f'<i class="{"core-bar" if j in core else "tail-bar"}" '
-        f'style="width:{100 * min(float(plan.f[j]) / top, 1):.1f}%"></i>'
-        f'<span class="value">F {significant(float(plan.f[j]))}</span></li>'
-        for j in ranked[:_STRONGEST]
-    )
-    n = plan.n_columns
-    if native:
-        say = (
-            "Nothing was folded: the backbone read every column at once. The evidence of single columns is still shown."
-        )
-    else:
-        say = (
-            f'<b class="core">{counted(plan.cut, "column")} of {n:,} {_are(plan.cut)} the Core</b>: '
-            f"{'it separates' if plan.cut == 1 else 'each separates'} the classes on its own by more than chance, "
-            f"with at most {plan.fdr:.0%} false discoveries expected. "
-            if plan.discoveries
-            else f"No column separates the classes by more than chance at the {plan.fdr:.0%} level, so the "
-            '<b class="core">Core is the single strongest one</b>. '
-        ) + "The strongest columns:"
-    chips = "".join(
-        f'<label class="chip"><input type="checkbox" checked data-stratum="{name}"> {label}</label>'
-        for name, label, there in (
-            ("core", "Core", not native),
-            ("native", "all", native),
-            ("tail", "Tail", bool(len(plan.tail))),
-            ("unused", "unused", bool(len(plan.dropped))),
-        )
-        if there
-    )
-    heads = "".join(
-        f'<th scope="col" data-key="{key}" class="{css}" aria-sort="none"><button type="button" title="{tip}">'
-        f"{label}</button></th>"
-        for key, label, css, tip in (
-            ("rank", "Rank", "", "Rank by F"),
-            ("name", "Column", "left", "Name of the column"),
-            ("F", "F", "", "One-way ANOVA of the column alone: spread between classes over spread within them"),
-            ("q", "q", "", "p-value adjusted for the number of columns (Benjamini-Hochberg)"),
-            ("stratum", "Stratum", "", "Core, Tail, or dropped by the backbone's preprocessing"),
-            ("leaf", "Leaf", "", "Number of the leaf that holds it"),
-            (
-                "effect",
-                "Leaf-out ΔNLL",
-                "",
-                "Rise of the prototype NLL of the labelled rows when the whole leaf is left out; shared by its columns",
-            ),
-        )
-    )
-    return (
-        f'<p class="say">{say}</p><ol class="bars">{bars}</ol><h3>All {n:,} columns</h3><div class="tools">'
-        '<input type="search" id="search" placeholder="Search columns by name" aria-label="Search columns by name" '
-        f'aria-controls="grid">{chips}<span id="count" class="muted small" role="status" aria-live="polite"></span>'
-        '</div><div id="grid" tabindex="0" role="region" aria-label="Table of columns"><table><colgroup>'
-        '<col class="rank"><col><col class="num"><col class="num"><col class="mid"><col class="mid"><col class="eff">'
-        f"</colgroup><thead><tr>{heads}</tr></thead><tbody></tbody></table></div>"
-        "<noscript><p>The table of all columns needs JavaScript; the strongest are listed above.</p></noscript>"
-        '<p class="print-only small">The first 60 rows are printed; open the page to search all of them.</p>'
-        "<details><summary>What do these numbers mean?</summary><p><b>F</b> looks at one column alone: how far apart "
-        "the classes are, against how spread out each class is. <b>q</b> is its p-value after correction for looking "
-        f"at {n:,} columns. <b>Leaf-out ΔNLL</b> belongs to a whole leaf and is shared by its columns: how much worse "
-        "a nearest-prototype classifier on the row representation gets when that leaf is left out. It is measured on "
-        "the labelled rows alone: each half comes in as new rows whose labels the encoder has not seen. It is "
-        "neither a causal effect nor a test score. Positive means that the leaf helps; 0 that its message does not "
-        "reach the model.</p></details>"
     )
 
 
@@ -204,10 +124,6 @@ def _linked(subject: Subject) -> str:
     if not heard:
         return ""
     return f" Columns that move with the Core were tried beside it and left in the Tail{heard}."
-
-
-def _are(n: int) -> str:
-    return "is" if n == 1 else "are"
 
 
 def _were(n: int) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scff.estimators.fitted import Fitted
     from scff.fold.native import Compiled
     from scff.gate.record import TailGate
-    from scff.plan.plan import FoldPlan
+    from scff.plan.plan import FoldPlan, Routing
     from scff.trials.reading import Reading
 
 __all__ = ["Subject", "tail_is_in"]
@@ -55,7 +55,8 @@ class Subject:
         elif fitted.plan is not None:
             plan = replace(fitted.plan, core_leaves=(), tail_leaves=())
         else:
-            plan = compile_plan(fitted.support, fitted.y, leaf_width=fitted.support.n_columns)
+            routing: Routing = "linear" if fitted.classes is None else "anova"
+            plan = compile_plan(fitted.support, fitted.y, leaf_width=fitted.support.n_columns, routing=routing)
             every = np.arange(plan.n_columns)
             ranked = every[np.argsort(-plan.f, kind="stable")]
             plan = replace(plan, core=ranked, tail=every[:0], core_leaves=(every,), tail_leaves=())

@@ -54,8 +54,8 @@ class Scale:
         return [k * step_ for k in range(first, math.floor(self.high / step_ + 1e-9) + 1)]
 
 
-def significant(value: float | None) -> str:
-    """A number for eyes, four digits; the page's script writes the same.
+def significant(value: float | None, digits: int = 4) -> str:
+    """A number for eyes; the page's script writes the same.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def significant(value: float | None) -> str:
         return f"{mantissa}e{int(exponent):+d}"
     if size >= 1000:
         return f"{value:.0f}"
-    return f"{value:#.4g}".rstrip(".")
+    return f"{value:#.{digits}g}".rstrip(".")
 
 
 def shortened(label: str, most: int) -> str:

@@ -59,6 +59,8 @@ class Settings:
         Leaves and query rows encoded together.
     progress : bool
         Show progress bars.
+    class_weights : tuple of float, optional
+        What the probability of each class is multiplied by in the answer; trials know nothing of it.
     """
 
     leaf_width: int = 128
@@ -74,6 +76,7 @@ class Settings:
     leaf_batch: int | Literal["auto"] = "auto"
     query_chunk: int | Literal["auto"] = "auto"
     progress: bool = False
+    class_weights: tuple[float, ...] | None = None
 
     @property
     def options(self) -> FoldOptions:

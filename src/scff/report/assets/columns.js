@@ -10,7 +10,9 @@
   const lower = data.name.map(s => s.toLowerCase());
   const leafEffect = data.leaf.map(k => k < 0 ? null : data.effect[k]);
   const F = data.F.map(v => v === null ? Infinity : v);  // JSON has no infinity: null is a perfect separation
-  const keys = { rank: i => i, name: i => data.name[i], F: i => F[i], q: i => data.q[i], stratum: i => data.stratum[i],
+  const high = data.high || [];
+  const keys = { rank: i => i, name: i => data.name[i], F: i => F[i], q: i => data.q[i], way: i => data.way[i] === null ? -Infinity : Math.abs(data.way[i]),
+                 worth: i => data.worth[i] === null ? -Infinity : data.worth[i],
                  leaf: i => data.leaf[i], effect: i => leafEffect[i] === null ? -Infinity : leafEffect[i] };
   let order = Array.from({ length: n }, (_, i) => i), sort = { key: "rank", down: false }, rows = order, all = false;
 
@@ -20,8 +22,12 @@
     const a = Math.abs(v);
     if (a === 0) return "0";
     if (a >= 1e5 || a < 1e-3) return v.toExponential(2);
-    return a >= 1000 ? v.toFixed(0) : v.toPrecision(4);
+    return a >= 1000 ? v.toFixed(0) : v.toPrecision(3);
   };
+  const brief = v => v === null ? "–" : Math.abs(v) >= 100 ? v.toFixed(0) : v.toFixed(2);
+  const way = i => data.high === null ? (data.way[i] === null ? "–" : (data.way[i] > 0 ? "+" : "") + brief(data.way[i]))
+    : high[i] < 0 ? "–" : (data.way[i] === null ? "" : brief(Math.abs(data.way[i])) + " ") + data.classes[high[i]];
+  const worth = i => data.worth[i] === null ? "–" : data.worth[i] === 0 && !data.noise[i] ? "0" : (data.worth[i] >= 0 ? "+" : "−") + Math.abs(data.worth[i]).toFixed(3) + " ± " + (data.noise[i] === null ? "–" : data.noise[i].toFixed(3));
   const leafName = k => k < 0 ? "–" : k < data.coreLeaves ? "Core " + (k + 1) : "Tail " + (k - data.coreLeaves + 1);
   const cell = (text, cls) => { const td = document.createElement("td"); td.textContent = text; if (cls) td.className = cls; return td; };
   const spacer = height => { const tr = document.createElement("tr"); tr.className = "spacer"; tr.setAttribute("aria-hidden", "true");
@@ -30,10 +36,10 @@
   const line = (i, at) => {
     const tr = document.createElement("tr"); tr.setAttribute("aria-rowindex", at + 2); tr.dataset.position = data.position[i];
     const name = cell(data.name[i], "left"); name.title = data.name[i];
-    const stratum = document.createElement("td"), badge = document.createElement("span");
-    badge.className = "badge " + strata[data.stratum[i]]; badge.textContent = strata[data.stratum[i]]; stratum.append(badge);
-    tr.append(cell(i + 1), name, cell(show(F[i])), cell(show(data.q[i])), stratum,
-              cell(leafName(data.leaf[i])), cell(show(leafEffect[i])));
+    const leaf = document.createElement("td"), badge = document.createElement("span"), stratum = strata[data.stratum[i]];
+    badge.className = "badge " + stratum; badge.textContent = data.leaf[i] < 0 || stratum === "native" ? stratum : leafName(data.leaf[i]); leaf.append(badge);
+    const goes = cell(way(i)); goes.title = goes.textContent;
+    tr.append(cell(i + 1), name, cell(show(F[i])), cell(show(data.q[i])), goes, cell(worth(i)), leaf, cell(show(leafEffect[i])));
     return tr;
   };
   const draw = () => {
@@ -64,7 +70,7 @@
   };
   for (const h of heads) h.querySelector("button").addEventListener("click", () => {
     const key = h.dataset.key;
-    sort = { key, down: sort.key === key ? !sort.down : key === "F" || key === "effect" };
+    sort = { key, down: sort.key === key ? !sort.down : ["F", "effect", "way", "worth"].includes(key) };
     resort();
   });
   for (const c of chips) c.addEventListener("change", filter);
