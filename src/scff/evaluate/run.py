@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 import scff
 from scff.errors import DataError
+from scff.estimators.input import given_support
 from scff.evaluate.baselines import Unavailable, choose
 from scff.evaluate.evaluation import Evaluation
 from scff.evaluate.question import OWN, Question
@@ -24,9 +25,8 @@ from scff.evaluate.records import Answer, Records
 from scff.evaluate.scores import LARGER, Asked, Estimate, draw, estimate, figures
 from scff.evaluate.splits import Folds, choose_splits
 from scff.evaluate.stability import selection_stability
-from scff.tables.on_disk import open_wide
-from scff.tables.table import as_table
 from scff.tables.targets import class_labels, group_codes, number_target, one_column
+from scff.tables.task import TaskName, find_task
 
 __all__ = ["evaluate"]
 
@@ -40,7 +40,7 @@ def evaluate(
     *,
     estimator: Any = None,
     groups: Any = None,
-    task: Literal["auto", "class", "number"] = "auto",
+    task: TaskName = "auto",
     folds: Folds = None,
     repeats: int | None = None,
     baselines: Sequence[str] | None = None,
@@ -55,18 +55,17 @@ def evaluate(
 
     Parameters
     ----------
-    X : array-like, DataFrame, Table or path of shape (n_rows, n_columns)
+    X : array-like, DataFrame, AnnData, Table, path or dict of tables
         As for `FoldedClassifier.fit`.
-    y : array-like of shape (n_rows,)
-        Labels, or numbers.
+    y : array-like of shape (n_rows,) or str
+        Labels or numbers, or the name of their column.
     estimator : estimator, optional
         What is evaluated; ``FoldedClassifier()`` or ``FoldedRegressor()`` by default. It is cloned, not fitted.
-    groups : array-like of shape (n_rows,), optional
+    groups : array-like of shape (n_rows,) or str, optional
         Patients, batches: rows of one group are never parted, neither by the folds nor inside them, and intervals are
         over groups.
     task : {"auto", "class", "number"}, default="auto"
-        What is predicted where no estimator says it; "auto" takes numbers with fractions for numbers, and everything
-        else for classes.
+        What is predicted where no estimator says it.
     folds : int, "leave-one-out", pairs of rows, or None
         None takes five folds, or leaves every row or group out alone where there are at most 24.
     repeats : int, optional
@@ -103,11 +102,10 @@ def evaluate(
     >>> found.scores["majority"]["auc"].value
     0.5
     """
-    table = as_table(open_wide(X) if isinstance(X, os.PathLike) else X)
-    n = table.n_rows
-    labels = one_column(y, n, "label")
-    if groups is not None:
-        groups = group_codes(groups, n)
+    given = given_support(X, y, groups)
+    table, n = given.table, given.table.n_rows
+    labels = one_column(given.y, n, "label")
+    groups = None if given.groups is None else group_codes(given.groups, n)
     target: npt.NDArray[Any]
     classes: npt.NDArray[Any] | None = None
     classified = _is_classified(estimator, task, labels)
@@ -225,12 +223,11 @@ def _words(estimator: Any) -> str:
     return OWN if isinstance(estimator, scff.FoldedClassifier | scff.FoldedRegressor) else type(estimator).__name__
 
 
-def _is_classified(estimator: Any, task: str, labels: npt.NDArray[Any]) -> bool:
+def _is_classified(estimator: Any, task: TaskName, labels: npt.NDArray[Any]) -> bool:
     if estimator is not None:
         if not is_classifier(estimator) and not is_regressor(estimator):
             raise DataError(f"{type(estimator).__name__} is neither a classifier nor a regressor; give one of them.")
         return bool(is_classifier(estimator))
     if task not in ("auto", "class", "number"):
         raise DataError(f'task must be "auto", "class" or "number", not {task!r}.')
-    fractions = labels.dtype.kind == "f" and bool((labels != np.floor(labels)).any())
-    return task == "class" or (task == "auto" and not fractions)
+    return find_task(labels, task).name == "class"
