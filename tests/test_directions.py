@@ -191,3 +191,13 @@ def test_the_report_says_that_classes_are_uneven_and_what_would_help(uneven):
 def test_weights_that_cannot_be_used_are_refused(uneven, weight, message):
     with pytest.raises(DataError, match=message):
         FoldedClassifier("nano", class_weight=weight).fit(*uneven)
+
+
+def test_columns_that_look_too_good_and_columns_not_used_stand_in_the_report():
+    X, y = table(40, 10)
+    X["told"] = np.where(y == "ill", 5.0, 1.0)
+    X["still"] = 3.0
+    html = FoldedClassifier("nano", method="raw-core").fit(X, y).report().html
+    assert "column &#x27;told&#x27; alone tells every label" in html
+    assert "1 column not used, and why" in html
+    assert "<b>still</b>: one value on the labelled rows" in html

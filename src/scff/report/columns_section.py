@@ -21,6 +21,7 @@ __all__ = ["payload", "uneven", "used"]
 
 _STRATA = ("core", "tail", "unused", "native")
 _STRONGEST = 12
+_MOST_UNUSED = 100
 _HEADS = (
     ("rank", "Rank", "", "Rank by F"),
     ("name", "Column", "left", "Name of the column"),
@@ -49,7 +50,8 @@ def used(subject: Subject, evidence: pd.DataFrame) -> str:
         for key, label, css, tip in [("way", way[0], "", way[1]) if head[0] == "way" else head for head in _HEADS]
     )
     return (
-        f'<p class="say">{_say(subject)}</p><ol class="bars">{_bars(subject, evidence)}</ol><h3>All {n:,} columns</h3>'
+        f'{_flags(subject.fitted)}<p class="say">{_say(subject)}</p><ol '
+        f'class="bars">{_bars(subject, evidence)}</ol><h3>All {n:,} columns</h3>'
         '<div class="tools"><input type="search" id="search" placeholder="Search columns by name" '
         f'aria-label="Search columns by name" aria-controls="grid">{_chips(subject)}<span id="count" class="muted '
         'small" '
@@ -59,7 +61,7 @@ def used(subject: Subject, evidence: pd.DataFrame) -> str:
         f"</colgroup><thead><tr>{heads}</tr></thead><tbody></tbody></table></div>"
         "<noscript><p>The table of all columns needs JavaScript; the strongest are listed above.</p></noscript>"
         '<p class="print-only small">The first 60 rows are printed; open the page to search all of them.</p>'
-        f"{_explained(n, numbers)}"
+        f"{_explained(n, numbers)}{_unused(subject)}"
     )
 
 
@@ -147,6 +149,24 @@ def _bars(subject: Subject, evidence: pd.DataFrame) -> str:
             f'<span class="value">F {significant(float(row["F"]), 3)}</span></li>'
         )
     return "".join(out)
+
+
+def _flags(fitted: Fitted) -> str:
+    """Columns to look at before the model is believed."""
+    return "".join(f'<p class="flag"><b>Look at this:</b> {escape(flag.sentence)}.</p>' for flag in fitted.flags)
+
+
+def _unused(subject: Subject) -> str:
+    """Columns of the input that no leaf has, each with its reason."""
+    unused = subject.plan.unused
+    if not unused:
+        return ""
+    shown = "".join(
+        f"<li><b>{escape(name)}</b>: {escape(reason)}</li>" for name, reason in list(unused.items())[:_MOST_UNUSED]
+    )
+    more = len(unused) - _MOST_UNUSED
+    rest = f"<li>and {more:,} more</li>" if more > 0 else ""
+    return f"<details><summary>{counted(len(unused), 'column')} not used, and why</summary><ul>{shown}{rest}</ul></details>"
 
 
 def _chips(subject: Subject) -> str:
