@@ -37,7 +37,8 @@ def agenda(
     spent : float
         Multiplications of the budget that are gone already.
     """
-    passes: list[Presentation | Answering] = [Core(), Digest(), Company()]
+    # What the others are measured against is drawn to less weight beside them: most of what it says they say as well.
+    passes: list[Presentation | Answering] = [Core(prior=0.25), Digest(), Company()]
     if trials == "thorough":
         passes += [LinkedCore(), WithTail(), Summarised(10, False), Summarised(30, False), Summarised(30, True)]
     widths = [len(case.plan.core)] + [min(case.leaf_width, case.support.n_columns)] * (len(passes) - 1)
