@@ -119,23 +119,6 @@ def test_figures_are_those_of_a_scikit_learn_script_on_the_same_folds(classes):
     assert found.scores["logistic"]["accuracy"].value == pytest.approx(logistic["accuracy"], abs=1e-12)
 
 
-def test_colon_with_patients_has_the_figures_of_a_scikit_learn_script(data_dir):
-    frame = pd.read_parquet(data_dir / "hdlss" / "colon.parquet")
-    y = frame.pop("target").to_numpy()
-    patients = np.array([f"p{i // 2}" for i in range(len(y))])  # the published pairs of tissues are not in the file
-    found = evaluate(
-        frame, y, estimator=GaussianNB(), groups=patients, folds=3, repeats=1, baselines=["logistic", "majority"]
-    )
-    for train, test in found.splits.pairs:
-        assert not set(patients[train]) & set(patients[test])
-    values = frame.to_numpy(np.float64)
-    codes = np.unique(patients, return_inverse=True)[1]
-    assert_same(found.scores["scff"], by_scikit_learn(GaussianNB(), values, y, found.splits))
-    logistic = by_scikit_learn(None, values, y, found.splits, tuned_logistic(codes))
-    assert_same(found.scores["logistic"], logistic, abs=1e-3)
-    assert found.scores["logistic"]["accuracy"].value == pytest.approx(logistic["accuracy"], abs=1e-12)
-
-
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_elastic_net_finds_scikit_learns_minimum(classes):
     X, y = table(40, 60, classes)
@@ -382,3 +365,94 @@ def test_the_page_shows_the_figures_and_names_stay_text(tmp_path):
     assert found.plot().ax_.get_xlabel() == "auc, 95 % intervals"
     with pytest.raises(DataError, match="no figure 'f1'"):
         found.plot("f1")
+
+
+@pytest.fixture(scope="module")
+def gene_table(tmp_path_factory):
+    """Genes in rows, compressed, and a sample sheet with patients: what people have."""
+    folder = tmp_path_factory.mktemp("genes")
+    rng = np.random.default_rng(0)
+    samples = [f"S{i:02d}" for i in range(40)]
+    dx = np.where(np.arange(40) // 2 % 2, "tumour", "normal")
+    X = rng.normal(size=(40, 60)) + 1.4 * (np.arange(60) < 6) * (dx == "tumour")[:, None]
+    expression = pd.DataFrame(X.T, index=pd.Index([f"GENE{j}" for j in range(60)], name="gene"), columns=samples)
+    expression.to_csv(folder / "expr.tsv.gz", sep="\t")
+    order = rng.permutation(40)
+    sheet = pd.DataFrame({"sample": samples, "dx": dx, "patient": [f"p{i // 2}" for i in range(40)]}).iloc[order]
+    sheet.to_csv(folder / "meta.tsv", sep="\t", index=False)
+    return folder
+
+
+def command(*arguments, catch_exceptions=False):
+    from typer.testing import CliRunner
+
+    from scff.cli.main import app
+
+    return CliRunner().invoke(app, ["evaluate", *map(str, arguments)], catch_exceptions=catch_exceptions)
+
+
+def test_the_command_reads_genes_in_rows_with_a_sample_sheet_and_patients(gene_table):
+    page = gene_table / "report.html"
+    options = ["--samples", gene_table / "meta.tsv", "--target", "dx", "--group", "patient", "-o", page, "-j", 1]
+    models = ["--baseline", "logistic", "--baseline", "majority", "-b", "nano", "--method", "raw-core", "--folds", 2]
+    done = command(gene_table / "expr.tsv.gz", *options, *models, "--repeats", 1, "--json")
+    assert done.exit_code == 0
+    facts = json.loads(done.stdout.splitlines()[-1])
+    assert (facts["rows"], facts["columns"], facts["groups"]) == (40, 60, 20)
+    assert facts["classes"] == ["normal", "tumour"]
+    assert "GENE" in facts["selection"][0]["column"]
+    expression = pd.read_csv(gene_table / "expr.tsv.gz", sep="\t", index_col=0).T
+    sheet = pd.read_csv(gene_table / "meta.tsv", sep="\t", index_col="sample").loc[expression.index]
+    found = evaluate(
+        expression,
+        sheet["dx"].to_numpy(),
+        groups=sheet["patient"].to_numpy(),
+        estimator=FoldedClassifier("nano", method="raw-core"),
+        folds=2,
+        repeats=1,
+        baselines=["logistic", "majority"],
+    )
+    assert facts["scores"]["scff"]["auc"]["value"] == pytest.approx(found.scores["scff"]["auc"].value, abs=1e-6)
+    codes = np.unique(sheet["patient"], return_inverse=True)[1]
+    script = by_scikit_learn(None, expression.to_numpy(), sheet["dx"].to_numpy(), found.splits, tuned_logistic(codes))
+    for name, value in script.items():
+        assert facts["scores"]["logistic"][name]["value"] == pytest.approx(value, abs=2e-3)
+    assert facts["sentence"] in page.read_text().replace("&#x27;", "'")
+    assert not list(gene_table.glob(".*.folds"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--folds", "many"], "--folds must be a number"),
+        (["-o", "no/such/folder/e.html"], "There is no directory"),
+        (["--baseline", "svm"], "no baseline 'svm'"),
+    ],
+)
+def test_the_command_refuses_with_one_sentence(gene_table, options, message):
+    with pytest.raises(DataError, match=message):
+        command(gene_table / "expr.tsv.gz", "--samples", gene_table / "meta.tsv", "-t", "dx", "-j", 1, *options)
+
+
+def test_colon_by_the_command_has_the_figures_of_a_scikit_learn_script(data_dir, tmp_path):
+    """62 x 2,000, genes in rows, gzip, a sample sheet with patients."""
+    frame = pd.read_parquet(data_dir / "hdlss" / "colon.parquet")
+    y = frame.pop("target").to_numpy()
+    frame.index = [f"T{i:02d}" for i in range(len(y))]
+    frame.T.rename_axis("gene").to_csv(tmp_path / "expr.tsv.gz", sep="\t")
+    sheet = pd.DataFrame({"sample": frame.index, "dx": np.where(y == y.min(), "normal", "tumour")})
+    sheet["patient"] = [f"p{i // 2:02d}" for i in range(len(y))]  # the published pairs of tissues are not in the file
+    sheet.to_csv(tmp_path / "meta.tsv", sep="\t", index=False)
+    options = ["--samples", tmp_path / "meta.tsv", "--target", "dx", "--group", "patient", "--repeats", 1, "-j", 1]
+    models = ["--baseline", "logistic", "--baseline", "majority", "-b", "nano", "--method", "raw-core"]
+    done = command(tmp_path / "expr.tsv.gz", *options, *models, "-o", tmp_path / "report.html", "--json")
+    facts = json.loads(done.stdout.splitlines()[-1])
+    assert (facts["rows"], facts["columns"], facts["groups"]) == (62, 2000, 31)
+    patients = np.unique(sheet["patient"], return_inverse=True)[1]
+    codes = (sheet["dx"] == "tumour").to_numpy().astype(int)
+    folds = list(StratifiedGroupKFold(5, shuffle=True, random_state=0).split(frame, codes, patients))
+    splits = type("Splits", (), {"pairs": folds, "repeats": [0] * 5})
+    script = by_scikit_learn(None, frame.to_numpy(np.float64), sheet["dx"].to_numpy(), splits, tuned_logistic(patients))
+    for name, value in script.items():
+        assert facts["scores"]["logistic"][name]["value"] == pytest.approx(value, abs=2e-3)
+    assert facts["scores"]["logistic"]["accuracy"]["value"] == pytest.approx(script["accuracy"], abs=1e-12)

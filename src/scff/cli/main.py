@@ -14,6 +14,7 @@ import typer
 from scff import __version__
 from scff.cli.console import err, out
 from scff.cli.demo import demo
+from scff.cli.evaluate import evaluate
 from scff.cli.fit import fit
 from scff.cli.plan import plan
 from scff.cli.predict import predict
@@ -31,7 +32,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _command in (fit, predict, plan, report, demo):
+for _command in (fit, evaluate, predict, plan, report, demo):
     app.command()(_command)
 
 

@@ -166,7 +166,8 @@ def _unused(subject: Subject) -> str:
     )
     more = len(unused) - _MOST_UNUSED
     rest = f"<li>and {more:,} more</li>" if more > 0 else ""
-    return f"<details><summary>{counted(len(unused), 'column')} not used, and why</summary><ul>{shown}{rest}</ul></details>"
+    heading = f"{counted(len(unused), 'column')} not used, and why"
+    return f"<details><summary>{heading}</summary><ul>{shown}{rest}</ul></details>"
 
 
 def _chips(subject: Subject) -> str:
