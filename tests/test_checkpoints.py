@@ -29,7 +29,9 @@ def nothing_here(monkeypatch, tmp_path):
 
 
 def test_a_named_checkpoint_without_network_is_one_sentence(nothing_here):
-    with pytest.raises(CheckpointMissing, match=r"HF_HUB_OFFLINE is set; put .* SCFF_CHECKPOINT_DIR") as caught:
+    with pytest.raises(
+        CheckpointMissing, match=r"HF_HUB_OFFLINE is set; .*scff backbones fetch .* put .* SCFF_CHECKPOINT_DIR"
+    ) as caught:
         load_backbone("tabicl-v2", CPU)
     assert str(caught.value).count("\n") == 0
 

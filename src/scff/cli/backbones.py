@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from scff.backbones import listing
 from scff.cli.console import out
@@ -35,21 +34,18 @@ def list_backbones(context: typer.Context, as_json: Json = False) -> None:
     if as_json:
         sys.stdout.write(json.dumps([asdict(row) for row in rows], default=str) + "\n")
         return
-    heads = ("name", "also", "kind", "for", "licence of code / weights", "leaf", "classes", "weights", "get it with")
-    grid = Table(*heads, box=None)
     for row in rows:
-        grid.add_row(
-            row.name,
-            " ".join(row.aliases),
-            row.kind,
-            "classes" if row.task == "classification" else "numbers",
-            f"{row.code_licence} / {row.weights_licence}",
-            "any" if row.leaf_width is None else str(row.leaf_width),
-            "any" if row.classes is None else str(row.classes),
-            row.where,
-            row.command,
-        )
-    out.print(grid)
+        # Nothing is put into columns that a narrow window would break: names and commands can be copied.
+        out.print(f"{row.name:<26}{row.where}", soft_wrap=True)
+        limits = [f"leaves of at most {row.leaf_width}"] if row.leaf_width else []
+        limits += [f"at most {row.classes} classes"] if row.classes else []
+        what = ["predicts " + ("classes" if row.task == "classification" else "numbers"), f"{row.kind} model", *limits]
+        out.print(f"  {', '.join(what)}")
+        out.print(f"  licence: code {row.code_licence}, weights {row.weights_licence}")
+        if row.aliases:
+            out.print(f"  also called {', '.join(row.aliases)}")
+        if row.command:
+            out.print(f"  get it with: {row.command}", soft_wrap=True)
 
 
 @app.command()

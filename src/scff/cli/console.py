@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import re
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["err", "out", "visible", "wants_bars"]
+__all__ = ["busy", "err", "if_interrupted", "out", "show_log", "visible", "wants_bars", "when_interrupted"]
 
 # Everything but tab and newline that moves a cursor, changes a colour or a title, or turns the direction of text.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -47,3 +50,42 @@ err = _Stream(stderr=True)
 def wants_bars(as_json: bool) -> int:
     """Whether somebody watches: 1 for progress bars, 0 for none."""
     return int(sys.stderr.isatty() and not as_json)
+
+
+@contextlib.contextmanager
+def busy(text: str, as_json: bool = False) -> Iterator[None]:
+    """Show that something is going on and for how long, to somebody who watches; gone when it is done."""
+    if not wants_bars(as_json):
+        yield
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    with Progress(
+        SpinnerColumn(), TextColumn(visible(text)), TimeElapsedColumn(), console=err, transient=True
+    ) as shown:
+        shown.add_task(text, total=None)
+        yield
+
+
+_promised = [""]
+
+
+def when_interrupted(sentence: str) -> None:
+    """What to say of this command's files if it is interrupted from here on."""
+    _promised[0] = sentence
+
+
+def if_interrupted() -> str:
+    """What was promised last; empty where a command writes nothing."""
+    return _promised[0]
+
+
+def show_log(wanted: bool) -> bool:
+    """Send the library's log to standard error; for ``-v``."""
+    if wanted:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
+        logger = logging.getLogger("scff")
+        logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG)
+    return wanted

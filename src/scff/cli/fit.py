@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scff.cli.console import out, wants_bars
+from scff.cli.console import busy, out, when_interrupted
 from scff.cli.options import (
     Backbone,
     Categorical,
@@ -29,6 +29,7 @@ from scff.cli.options import (
     Target,
     TaskOption,
     TrialsName,
+    Verbose,
     request,
     trials_named,
 )
@@ -60,6 +61,7 @@ def fit(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, ...")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of ensemble views and random routing.")] = 0,
     as_json: Json = False,
+    log: Verbose = False,
     samples: Samples = None,
     on: On = None,
     orient: OrientName = "auto",
@@ -74,21 +76,22 @@ def fit(
     from scff.tables.reading import read_dataset
     from scff.tables.task import find_task
 
-    data = read_dataset(
-        request(
-            tables,
-            target=target,
-            samples=samples,
-            on=on,
-            orient=orient,
-            id=row_id,
-            keep_id=keep_id,
-            group=group,
-            drop=drop,
-            categorical=categorical,
-            layer=layer,
-        )
+    when_interrupted(f"{output} is not written, and what was there is as it was")
+    wanted = request(
+        tables,
+        target=target,
+        samples=samples,
+        on=on,
+        orient=orient,
+        id=row_id,
+        keep_id=keep_id,
+        group=group,
+        drop=drop,
+        categorical=categorical,
+        layer=layer,
     )
+    with busy("reading", as_json):
+        data = read_dataset(wanted)
     found = find_task(data.y, task)
     shared: dict[str, Any] = {
         "backbone": backbone,
@@ -98,7 +101,6 @@ def fit(
         "n_estimators": n_estimators,
         "device": device,
         "random_state": seed,
-        "verbose": wants_bars(as_json),
     }
     model: FoldedClassifier | FoldedRegressor
     if found.name == "number":
@@ -106,13 +108,16 @@ def fit(
         from scff.estimators.regressor import FoldedRegressor  # torch, once the table is known to be one
 
         model = FoldedRegressor(method="scff" if method == "auto" else method, **shared)  # type: ignore[arg-type]
-        model.fit(data.table, data.y)
+        with busy("fitting", as_json):
+            model.fit(data.table, data.y)
     else:
         from scff.estimators.classifier import FoldedClassifier
 
         model = FoldedClassifier(method=method, routing=routing, tail=tail, trials=trials_named(trials), **shared)
-        model.fit(data.table, data.y, data.groups)
+        with busy("fitting, and asking held-back rows" if method == "auto" else "fitting", as_json):
+            model.fit(data.table, data.y, data.groups)
     model.save(output)
+    when_interrupted(f"{output} is written")
     if as_json:
         return print_json({"model": str(output), "task": found.name, "notes": data.notes} | fit_facts(model))
     _show(model, found, ", ".join(Path(table).name for table in tables))

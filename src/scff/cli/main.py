@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from scff import __version__
-from scff.cli.console import err, out
+from scff.cli.console import err, if_interrupted, out, show_log
 from scff.cli.demo import demo
 from scff.cli.evaluate import evaluate
 from scff.cli.fit import fit
@@ -56,10 +56,15 @@ _mount("backbones", "List backbones; fetch, verify or locate their weights.", "s
 def _root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    log: Annotated[bool, typer.Option("--verbose", "-v", help="Show the log.", callback=show_log)] = False,
 ) -> None:
     if version:
         out.print(__version__)
         raise typer.Exit
+
+
+# What a shell makes of an interruption: 128 and the number of the signal.
+_INTERRUPTED = 130
 
 
 def main() -> NoReturn:
@@ -71,6 +76,8 @@ def main() -> NoReturn:
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
         code = app(prog_name="scff", standalone_mode=False)
+        if code == _INTERRUPTED:  # typer swallows the interruption and keeps its code
+            raise KeyboardInterrupt
     except SCFFError as error:
         _stop(str(error))
     except MemoryError:
@@ -82,7 +89,8 @@ def main() -> NoReturn:
         where = f" ({error.filename})" if error.filename else ""
         _stop(f"{error.strerror or str(error).splitlines()[0]}{where}; check the path, its permissions and its room.")
     except (KeyboardInterrupt, typer.Abort):
-        _stop("interrupted.", 130)
+        left = if_interrupted()
+        _stop(f"interrupted; {left}." if left else "interrupted.", _INTERRUPTED)
     except _UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from scff.cli.console import show_log
 from scff.errors import DataError
 from scff.gate.record import TAIL_RULES
 from scff.names import TRIALS, EngineName, MethodOrAuto, RankRouting, Trials
@@ -38,6 +39,7 @@ __all__ = [
     "Target",
     "TaskOption",
     "TrialsName",
+    "Verbose",
     "request",
     "trials_named",
 ]
@@ -75,6 +77,7 @@ Tail = Annotated[str, typer.Option(help=f"What lets the Tail in: {', '.join(['of
 TrialsName = Annotated[
     str, typer.Option(help=f"How much method auto may ask of held-back rows: {', '.join(map(str, TRIALS))}.")
 ]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the log.", callback=show_log)]
 TaskOption = Annotated[
     Literal["auto", "class", "number"], typer.Option("--task", help="Whether the target is of classes or of numbers.")
 ]

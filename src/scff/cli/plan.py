@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table as RichTable
 
-from scff.cli.console import out
+from scff.cli.console import busy, out, when_interrupted
 from scff.cli.options import (
     Backbone,
     Categorical,
@@ -26,6 +26,7 @@ from scff.cli.options import (
     Tables,
     Target,
     TaskOption,
+    Verbose,
     request,
 )
 from scff.cli.output import block_lines, describe, plan_facts, print_json, print_notes, top_columns
@@ -54,6 +55,7 @@ def plan(
     top: Annotated[int, typer.Option(help="How many of the strongest columns to show.")] = 10,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write the whole plan as JSON.")] = None,
     as_json: Json = False,
+    log: Verbose = False,
     samples: Samples = None,
     on: On = None,
     orient: OrientName = "auto",
@@ -84,7 +86,10 @@ def plan(
         categorical=categorical,
         layer=layer,
     )
-    data = read_dataset(wanted)
+    if output is not None:
+        when_interrupted(f"{output} is not written")
+    with busy("reading", as_json):
+        data = read_dataset(wanted)
     found = find_task(data.y, task)
     y: Any
     if found.name == "number":
@@ -98,16 +103,18 @@ def plan(
         if routing == "linear":
             raise DataError("--routing linear is for a target of numbers; leave it out, or say --task number.")
         (y, classes), ranking = class_labels(data.y, data.table.n_rows), "anova" if routing == "auto" else routing
-    name, width, columns = _read_by(backbone, found.name, 0 if found.name == "number" else len(classes), data.table)
-    compiled = compile_plan(
-        data.table,
-        y,
-        leaf_width=min(leaf_width, width or leaf_width),
-        fdr=fdr,
-        routing=ranking,  # type: ignore[arg-type]
-        columns=columns,
-        random_state=seed,
-    )
+    n_classes = 0 if found.name == "number" else len(classes)
+    with busy("ranking columns", as_json):
+        name, width, columns = _read_by(backbone, found.name, n_classes, data.table)
+        compiled = compile_plan(
+            data.table,
+            y,
+            leaf_width=min(leaf_width, width or leaf_width),
+            fdr=fdr,
+            routing=ranking,  # type: ignore[arg-type]
+            columns=columns,
+            random_state=seed,
+        )
     if output is not None:
         write_atomically(output, lambda path: path.write_text(compiled.to_json()))
     if as_json:

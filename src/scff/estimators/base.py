@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Sequence
@@ -27,6 +28,8 @@ from scff.tables.table import Table
 from scff.trials.case import Settings
 
 __all__ = ["FoldedEstimator", "NotFitted"]
+
+logger = logging.getLogger(__name__)
 
 
 class NotFitted(SCFFError, NotFittedError):  # type: ignore[misc]
@@ -179,6 +182,7 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _keep(self, heads: Self, fitted: Fitted) -> Self:
         """Take over the heads and the record of a fit that went well, in one step; say what looks too good in it."""
+        logger.info("fitted by %s: %s", fitted.checkpoint.backbone, fitted.plan)
         if fitted.flags:
             shown = "; ".join(flag.sentence for flag in fitted.flags[:3])
             more = f"; and {len(fitted.flags) - 3} more in fitted_.flags" if len(fitted.flags) > 3 else ""

@@ -88,6 +88,7 @@ def load(path: Path, hints: Hints = Hints()) -> Sheet:  # noqa: B008  (frozen)
     if 0 in sheet.values.shape:
         rows, columns = sheet.values.shape
         raise DataError(f"{path} holds no rows ({rows} rows, {columns} columns).")
+    logger.info("read %s: %d rows, %d columns", path, *sheet.values.shape)
     return sheet
 
 

