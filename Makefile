@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check -q
 DEPS   := pyproject.toml constraints.txt
 
-.PHONY: demo test hostile lint types docs integrations clean
+.PHONY: demo test hostile lint types docs integrations package clean
 
 demo: $(VENV)/.base
 	$(BIN)/scff demo
@@ -30,14 +30,35 @@ docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-# AutoGluon, TabArena and MLflow hold other packages back, so they get an environment of their own.
+# AutoGluon, TabArena and MLflow hold other packages back, so they get an environment of their own; so do Spark, which
+# also needs Java (Debian's default-jre-headless), Dask and FastAPI, which nothing else needs.
+INTEGRATIONS := tabarena 'autogluon.tabular[lightgbm]' mlflow-skinny pyspark 'dask[dataframe]' fastapi httpx
+
 integrations: .venv-integrations/.done
-	.venv-integrations/bin/python -m pytest -p no:cacheprovider tests/test_integrations.py $(ARGS)
+	OMP_NUM_THREADS=1 .venv-integrations/bin/python -m pytest -p no:cacheprovider tests/test_integrations.py $(ARGS)
 
 .venv-integrations/.done: pyproject.toml
 	test -x .venv-integrations/bin/python || $(PYTHON) -m venv .venv-integrations
 	.venv-integrations/bin/pip install -q "$$(grep '^torch==' constraints.txt)"
-	.venv-integrations/bin/pip install -q -e . tabarena autogluon.tabular mlflow-skinny pytest matplotlib
+	.venv-integrations/bin/pip install -q -e . $(INTEGRATIONS) pytest matplotlib
+	touch $@
+
+# Wheel and sdist, checked; the wheel installed where nothing else is, and the demo run from it, away from the sources;
+# the Galaxy tool through Galaxy's own linter, the conda recipe through rattler-build's own parser.
+package: build/env-package/.done
+	rm -rf dist build/env-wheel
+	build/env-package/bin/python -m build --outdir dist .
+	build/env-package/bin/twine check --strict dist/*
+	build/env-package/bin/python packaging/check.py
+	$(PYTHON) -m venv build/env-wheel
+	build/env-wheel/bin/pip install -q "$$(grep '^torch==' constraints.txt)"
+	build/env-wheel/bin/pip install -q -c constraints.txt dist/*.whl
+	build/env-wheel/bin/pip check
+	cd build/env-wheel && bin/scff demo --backbone nano
+
+build/env-package/.done: Makefile
+	test -x build/env-package/bin/python || $(PYTHON) -m venv build/env-package
+	build/env-package/bin/pip install -q build twine galaxy-tool-util edam-ontology lxml py-rattler-build
 	touch $@
 
 # torch comes first and by its pinned version: that is the CPU build, and nothing later replaces it.

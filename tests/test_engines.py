@@ -6,6 +6,7 @@ import functools
 import os
 import shutil
 import signal
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from scff.errors import DataError
 from scff.fold.algorithm import fold
 from scff.fold.encode import FoldOptions, Queries
 from scff.memory.device import leaves_that_fit, to_device
-from scff.serving import Scorer, score
+from scff.serving import score
 from scff.tables.table import Table
 
 SETTINGS = {"leaf_width": 16, "tail": "raw-residual"}
@@ -204,17 +205,13 @@ def test_a_folder_is_scored_on_a_cluster_where_a_worker_dies(ray, scored, tmp_pa
     assert (again.skipped, again.rows) == (5, 0)  # what a cluster has finished nobody does again
 
 
-def test_a_scorer_is_a_stage_of_ray_data(ray, scored, tmp_path):
+def test_a_scorer_is_a_stage_of_ray_data(ray, scored, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "examples" / "integrations"))
+    import ray_scoring
+
     folder, proba = scored
     rows = ray.data.read_parquet(str(folder / "parts"))
-    stage = rows.map_batches(
-        Scorer,
-        fn_constructor_args=[str(folder / "m.scff")],
-        fn_constructor_kwargs={"keep": ["key", "half"]},
-        batch_format="pyarrow",
-        batch_size=16,
-        compute=ray.data.ActorPoolStrategy(size=1),
-    )
+    stage = ray_scoring.predict(rows, str(folder / "m.scff"), keep=["key", "half"])
     stage.write_parquet(str(tmp_path / "out"), partition_cols=["half"])
     out = pd.read_parquet(tmp_path / "out").sort_values("key")
     assert list(out["key"]) == list(range(50))

@@ -25,7 +25,7 @@ from scff.errors import DataError, ModelFileError
 from scff.memory.meter import PeakMemory
 from scff.serving import Scorer, score
 from scff.serving.manifest import Head, Manifest, Record
-from scff.serving.parts import Job
+from scff.serving.parts import Job, score_part
 from scff.serving.places import Part, parts_of, place_of
 from scff.serving.workers import score_in_processes
 from serving_models import Deadly
@@ -117,7 +117,7 @@ def test_an_empty_batch_has_the_columns_and_types_of_a_full_one(model):
     ("change", "message"),
     [
         (lambda f: f.drop(columns=["g3", "g5"]), "'g3' and 1 more that the model was fitted on is missing"),
-        (lambda f: f.assign(g2="text"), "'g2' held numbers at fit"),
+        (lambda f: f.assign(g2="text"), "'g2' was numeric at fit and holds 'text' now"),
         (lambda f: f.drop(columns="key"), "'key' that is to be kept is missing"),
         (lambda f: f.to_numpy(), "A batch is a ndarray"),
     ],
@@ -131,7 +131,7 @@ def test_numbers_where_there_was_text_are_refused_and_missing_text_is_not():
     frame = rows(40, kind=["a", "b"] * 20)
     model = FoldedClassifier("nano", method="raw-core").fit(frame, np.arange(40) % 2)
     scorer = Scorer(model)
-    with pytest.raises(DataError, match="'kind' held text or categories at fit and holds numbers now"):
+    with pytest.raises(DataError, match="'kind' was text at fit and is float64 now"):
         scorer(frame.assign(kind=1.5))
     missing = scorer(frame.assign(kind=np.nan))["p_0"]
     np.testing.assert_allclose(missing, scorer(frame.assign(kind=None))["p_0"])
@@ -221,7 +221,7 @@ def test_another_model_or_other_columns_need_a_word(fitted, model, table, tmp_pa
     with pytest.raises(DataError, match="predictions of another model"):
         score(other, table, out, keep=["key"])
     with pytest.raises(DataError, match="predictions of other columns"):
-        score(model, table, out)
+        score(model, table, out, keep=["key"], proba=False)
     done = score(other, table, out, keep=["key"], overwrite=True)
     assert (done.skipped, done.rows) == (0, 210)
     assert list(pd.read_parquet(out / "part-0.parquet")) == ["key", "prediction", "p_0", "p_1"]
@@ -261,7 +261,7 @@ def test_what_cannot_be_scored_is_named_and_the_rest_goes_on(model, table, tmp_p
     assert list(reasons) == [f"part-{i}.parquet" for i in range(4)]
     assert reasons["part-0.parquet"].startswith("part-0.parquet cannot be read (")
     assert reasons["part-1.parquet"] == ("part-1.parquet: The column 'g7' that the model was fitted on is missing.")
-    assert "part-2.parquet: The column 'g4' held numbers at fit and holds " in reasons["part-2.parquet"]
+    assert "part-2.parquet: Column 'g4' was numeric at fit and holds 'oops' now" in reasons["part-2.parquet"]
     assert reasons["part-3.parquet"] == "part-3.parquet: The column 'key' holds string, and in the first part int64."
     assert done.rows == 60
     empty = pq.read_schema(tmp_path / "out" / "part-4.parquet")
@@ -281,6 +281,49 @@ def test_row_names_of_pandas_come_out_as_keys(model, tmp_path):
     score(model, tmp_path / "in.parquet", tmp_path / "out.parquet")
     out = pd.read_parquet(tmp_path / "out.parquet")
     assert list(out["patient"]) == list(frame.index)
+
+
+def test_row_names_are_found_asked_for_or_known_to_the_model(model, tmp_path):
+    frame = rows(6).assign(visit=[1, 1, 2, 2, 3, 3], sample=[f"s{i}" for i in range(6)])
+    frame.to_parquet(tmp_path / "in.parquet")
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    for name in ("in.parquet", "in.csv"):
+        score(model, tmp_path / name, tmp_path / "out.csv")
+        assert list(pd.read_csv(tmp_path / "out.csv"))[:2] == ["sample", "prediction"]
+        score(model, tmp_path / name, tmp_path / "out.csv", id="visit", keep=["sample"])
+        assert list(pd.read_csv(tmp_path / "out.csv"))[:3] == ["visit", "sample", "prediction"]
+    unnamed = rows(6).set_axis([f"p{i}" for i in range(6)], axis=0)
+    unnamed.to_parquet(tmp_path / "in.parquet")
+    score(model, tmp_path / "in.parquet", tmp_path / "out.csv")
+    assert list(pd.read_csv(tmp_path / "out.csv")["row"]) == list(unnamed.index)
+
+
+def test_features_in_rows_and_a_sample_sheet_are_read_as_a_whole(fitted, model, tmp_path):
+    frame = rows(6).set_axis([f"s{i}" for i in range(6)], axis=0)
+    frame.T.rename_axis("gene").reset_index().to_csv(tmp_path / "turned.tsv", sep="\t", index=False)
+    sheet = pd.DataFrame({"sample": [f"s{i}" for i in range(5, -1, -1)], "site": list("fedcba")})
+    sheet.to_csv(tmp_path / "sheet.csv", index=False)
+    reading = {"samples": tmp_path / "sheet.csv"}
+    done = score(model, tmp_path / "turned.tsv", tmp_path / "out.csv", keep=["site"], reading=reading)
+    out = pd.read_csv(tmp_path / "out.csv")
+    assert list(out["site"]) == list("abcdef")
+    np.testing.assert_allclose(out["p_ill"], fitted.predict_proba(frame)[:, 0], atol=1e-6)
+    assert any("turned" in note for note in done.notes)
+
+
+def test_a_model_of_two_tables_takes_two(tmp_path):
+    left, right = rows(40).iloc[:, :6], rows(40, seed=1).iloc[:, 6:]
+    index = [f"s{i}" for i in range(40)]
+    left, right = left.set_axis(index, axis=0), right.set_axis(index, axis=0)
+    clf = FoldedClassifier("nano", method="raw-core").fit({"rna": left, "mirna": right}, np.arange(40) % 2)
+    clf.save(tmp_path / "m.scff")
+    left.to_csv(tmp_path / "a.csv")
+    right[::-1].to_csv(tmp_path / "b.csv")
+    tables = [f"rna={tmp_path / 'a.csv'}", f"mirna={tmp_path / 'b.csv'}"]
+    score(tmp_path / "m.scff", tables, tmp_path / "out.parquet")
+    out = pd.read_parquet(tmp_path / "out.parquet")
+    np.testing.assert_allclose(out["p_0"], clf.predict_proba({"rna": left, "mirna": right})[:, 0], atol=1e-6)
+    assert list(out.iloc[:, 0]) == index
 
 
 def test_a_folder_becomes_one_file_with_its_partitions_as_columns(model, table, tmp_path):
@@ -350,8 +393,6 @@ def test_rows_stream_within_the_limit_whatever_the_part(tmp_path):
     big = pd.DataFrame(np.zeros((60_000, 240)), columns=wide)
     big.to_parquet(tmp_path / "big.parquet", row_group_size=60_000)
     del big
-    scorer = Scorer(tmp_path / "m.scff")
-    job = Job(scorer, pa.schema([]), place_of(tmp_path / "out.parquet"), is_folder=False, room=8 << 20)
     seen = []
 
     class Counted(Scorer):
@@ -359,10 +400,9 @@ def test_rows_stream_within_the_limit_whatever_the_part(tmp_path):
             seen.append(len(rows))
             return {"prediction": np.zeros(len(rows), int), "p_0": np.ones(len(rows)), "p_1": np.zeros(len(rows))}
 
-    object.__setattr__(job, "scorer", Counted(tmp_path / "m.scff"))
-    from scff.serving.parts import score_part
-
+    scorer = Counted(tmp_path / "m.scff")
     assert scorer.names == wide  # loaded before we measure
+    job = Job(scorer, place_of(tmp_path / "out.parquet"), is_folder=False, room=8 << 20)
     with PeakMemory() as memory:
         record = score_part(job, parts_of(tmp_path / "big.parquet")[0])
     assert record.rows == sum(seen) == 60_000

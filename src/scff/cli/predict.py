@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scff.cli.console import err, out, wants_bars
-from scff.cli.options import Engine, Json
-from scff.cli.output import print_json
+from scff.cli.options import Engine, Id, Json, Keep, Layer, On, OrientName, Samples
+from scff.cli.output import print_json, print_notes
 from scff.errors import DataError
 
 if TYPE_CHECKING:
@@ -23,15 +23,17 @@ _NAMED = 10
 
 def predict(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="File written by `scff fit`.")],
-    table: Annotated[
-        str, typer.Argument(metavar="TABLE", help="A table, a folder of Parquet files, or the URL of either.")
+    tables: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TABLE...",
+            help="A table of any known format, a folder of Parquet files, or the URL of either. Several are scored one "
+            "after the other, or side by side where the model was fitted so.",
+        ),
     ],
     output: Annotated[
         str, typer.Option("--output", "-o", help="CSV, TSV or Parquet file to write, or a folder: a part for a part.")
     ],
-    keep: Annotated[
-        list[str] | None, typer.Option("--keep", "-k", help="Column to write too, before the prediction; repeatable.")
-    ] = None,
     proba: Annotated[bool, typer.Option(help="Also write one probability column per class.")] = True,
     workers: Annotated[int | None, typer.Option(help="Processes; as many as cores by default.")] = None,
     memory_limit: Annotated[str | None, typer.Option(help="Budget for added memory, such as 2GiB.")] = None,
@@ -40,6 +42,12 @@ def predict(
     engine: Engine = "local",
     raw: Annotated[bool, typer.Option("--raw", help="Write labels that a spreadsheet would run as they are.")] = False,
     as_json: Json = False,
+    keep: Keep = None,
+    row_id: Id = None,
+    samples: Samples = None,
+    on: On = None,
+    orient: OrientName = "auto",
+    layer: Layer = None,
 ) -> None:
     """Predict the rows of a table, or of every Parquet file of a folder; killed and run again, it goes on."""
     from scff.serving import score
@@ -51,10 +59,12 @@ def predict(
     try:
         scored = score(
             model,
-            table,
+            tables if len(tables) > 1 else tables[0],
             output,
             proba=proba,
             keep=keep or (),
+            id=row_id,
+            reading={"samples": samples, "on": on, "orient": None if orient == "auto" else orient, "layer": layer},
             workers=workers,
             memory_limit=memory_limit,
             device=device,
@@ -86,6 +96,7 @@ def _line(progress: Progress) -> str:
 def _say(scored: Scored) -> None:
     parts = "" if scored.parts == 1 else f" in {scored.parts - scored.skipped - len(scored.failed)} parts"
     out.print(f"{scored.rows} predictions written to {scored.output}{parts}", soft_wrap=True)
+    print_notes(scored.notes)
     if scored.skipped:
         out.print(f"{scored.skipped} parts were there already")
     for failure in scored.failed[:_NAMED]:

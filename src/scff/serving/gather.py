@@ -25,8 +25,10 @@ def gather(parts: Sequence[tuple[Part, Place]], job: Job) -> None:
         With the file as its ``out``. What the folders of a part say of it becomes columns.
     """
     partitions = list(dict.fromkeys(name for part, _ in parts for name in part.partition))
-    partitions = [name for name in partitions if name not in job.schema.names]
-    schema = pa.schema([*(pa.field(name, pa.string()) for name in partitions), *job.schema])
+    assert job.carried is not None
+    scored = job.schema(job.carried)
+    partitions = [name for name in partitions if name not in scored.names]
+    schema = pa.schema([*(pa.field(name, pa.string()) for name in partitions), *scored])
 
     def write(path: Path) -> None:
         with writer(path, job, schema) as sink:

@@ -70,6 +70,8 @@ class Record:
     rows, bytes : int
     sha256 : str
         Of what was written.
+    notes : tuple of str
+        What reading it did that nobody asked for.
     """
 
     part: str
@@ -79,6 +81,7 @@ class Record:
     rows: int
     bytes: int
     sha256: str
+    notes: tuple[str, ...] = ()
 
 
 class Manifest:
@@ -209,8 +212,9 @@ def _records(notes: Place, there: Mapping[str, Any]) -> Iterator[Record]:
     for name in filter(_is_journal, sorted(there)):
         for line in (notes / name.rpartition("/")[2]).read().decode(errors="replace").splitlines():
             # The last line of a run that was killed may be half a line; its part is scored again.
-            with contextlib.suppress(ValueError, TypeError):
-                yield Record(**json.loads(line))
+            with contextlib.suppress(ValueError, TypeError, KeyError):
+                found = json.loads(line)
+                yield Record(**found | {"notes": tuple(found["notes"])})
 
 
 def _is_journal(name: str) -> bool:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pandas as pd
 import pyarrow as pa
@@ -16,10 +15,9 @@ import pyarrow.parquet as pq
 from scff.errors import DataError
 from scff.serving.manifest import Record
 from scff.serving.places import Part, Place
-from scff.serving.scorer import Scorer, as_frame
-from scff.tables.files import read_table
+from scff.serving.readers import Reading, opened
+from scff.serving.scorer import Scorer
 from scff.tables.formulas import defused
-from scff.tables.on_disk import is_wide, open_wide
 
 __all__ = ["Job", "Told", "carried", "score_part", "writer"]
 
@@ -30,7 +28,6 @@ Told = Callable[[int, float], object]
 _CELL = 32
 _ROOM = 64 << 20
 _MOST_ROWS = 1 << 16
-_MISSING = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True)
@@ -40,11 +37,12 @@ class Job:
     Attributes
     ----------
     scorer : Scorer
-        Its ``keep`` holds the keys too, and its limit is what is left when rows have their room.
-    carried : Schema
-        Kept columns as they are written.
+        Its limit is what is left when rows have their room.
     out : Place
         The folder, or the one file.
+    reading : Reading
+    carried : Schema or None
+        What is carried in all parts; None where there is one part, which says so itself.
     is_folder : bool
     room : int
         Bytes for the rows that are read together.
@@ -53,8 +51,9 @@ class Job:
     """
 
     scorer: Scorer
-    carried: pa.Schema
     out: Place
+    reading: Reading = field(default_factory=Reading)
+    carried: pa.Schema | None = None
     is_folder: bool = True
     room: int = _ROOM
     raw: bool = False
@@ -68,11 +67,19 @@ class Job:
         """Rows that are read together."""
         return max(1, min(_MOST_ROWS, self.room // (_CELL * max(1, len(self.scorer.names)))))
 
-    @property
-    def schema(self) -> pa.Schema:
-        """What is written."""
+    def schema(self, carried: pa.Schema) -> pa.Schema:
+        """What is written beside what is carried.
+
+        Raises
+        ------
+        DataError
+            If a name is taken twice.
+        """
         label, *probabilities = self.scorer.outputs
-        fields = [*self.carried, pa.field(label, self.scorer.label_type())]
+        taken = next((name for name in carried.names if name in self.scorer.outputs), None)
+        if taken is not None:
+            raise DataError(f"The column {taken!r} cannot be kept: predictions have that name; rename it.")
+        fields = [*carried, pa.field(label, self.scorer.label_type())]
         return pa.schema([*fields, *(pa.field(name, pa.float64()) for name in probabilities)])
 
 
@@ -99,87 +106,30 @@ def score_part(job: Job, part: Part, told: Told = lambda *_: None) -> Record:
 
     def write(path: Path) -> None:
         nonlocal rows
-        with contextlib.closing(_scored(job, part)) as batches, writer(path, job, job.schema) as sink:
-            for batch, share in batches:
+        with writer(path, job, job.schema(wanted)) as sink:
+            for features, kept, share in reader.batches(job.rows):
+                answer = job.scorer.predictions(features)
+                batch = job.scorer.beside(_as_carried(kept, wanted), answer)
                 sink(batch)
                 rows += batch.num_rows
                 told(batch.num_rows, share)
 
-    size, digest = job.place(part).write(write)
-    return Record(part.name, part.size, part.stamp, part.output, rows, size, digest)
+    with _told_of(part), opened(part, job.scorer, job.reading) as reader:
+        wanted = reader.carried if job.carried is None else job.carried
+        size, digest = job.place(part).write(write)
+        return Record(part.name, part.size, part.stamp, part.output, rows, size, digest, reader.notes)
 
 
-def carried(part: Part, keep: Sequence[str]) -> pa.Schema:
-    """The kept columns of a part and before them its row names, with the types they are written in.
+def carried(job: Job, part: Part) -> pa.Schema:
+    """What is carried beside the predictions of a part, with the types it is written in.
 
     Raises
     ------
     DataError
-        If it cannot be read or lacks one.
+        If it cannot be read or lacks a column.
     """
-    with _told_of(part):
-        if not part.is_parquet:
-            with part.place.on_disk() as path:
-                known = pa.Schema.from_pandas(read_table(path)[:100])
-        else:
-            known = pq.read_schema(part.place.opened())
-    index = [name for name in (known.pandas_metadata or {}).get("index_columns", ()) if isinstance(name, str)]
-    names = list(dict.fromkeys([*index, *keep]))
-    missing = next((name for name in names if name not in known.names), None)
-    if missing is not None:
-        raise DataError(f"{part.name}: the column {missing!r} that is to be kept is missing.")
-    return pa.schema([pa.field(name, _plain(known.field(name).type)) for name in names])
-
-
-def _scored(job: Job, part: Part) -> Generator[tuple[pa.Table, float], None, None]:
-    """Predicted batches of a part, each with its share of the part."""
-    with _told_of(part):
-        for rows, kept, share in _read(job, part):
-            answer = job.scorer.predictions(rows)
-            arrays = {name: _cast(kept[name], job.carried.field(name).type, name) for name in job.carried.names}
-            yield job.scorer.beside(arrays, answer), share
-
-
-def _read(job: Job, part: Part) -> Iterator[tuple[Any, Any, float]]:
-    """Rows for the model, the columns that are kept of them, and their share of the part."""
-    scorer, names, keep = job.scorer, job.scorer.names, job.carried.names
-    if not part.is_parquet:
-        with part.place.on_disk() as path:
-            frame = read_table(path)
-        named = frame.reset_index() if frame.index.name in keep else frame
-        scorer.check_names(list(named.columns))
-        for start in range(0, len(frame), job.rows):
-            some = named.iloc[start : start + job.rows]
-            yield some[names], {name: pa.array(some[name], from_pandas=True) for name in keep}, len(some) / len(frame)
-        return
-    constant = {name: value for name, value in part.partition.items() if name in names}
-    # Pages as they come, not whole columns; and one thread, as the model has the others.
-    with contextlib.closing(pq.ParquetFile(part.place.opened(), pre_buffer=False, buffer_size=1 << 16)) as file:
-        scorer.check_names([*file.schema_arrow.names, *constant])
-        if (
-            part.place.is_local
-            and not constant
-            and scorer.model.fitted_.support.is_numeric
-            and is_wide(Path(part.place.path))
-        ):
-            yield open_wide(part.place.path, names), file.read(columns=keep), 1.0
-            return
-        in_file = [name for name in names if name not in constant]
-        wanted = list(dict.fromkeys([*in_file, *keep]))
-        total = file.metadata.num_rows
-        for batch in file.iter_batches(job.rows, columns=wanted, use_threads=False):
-            table = pa.Table.from_batches([batch])
-            rows = as_frame(table.select(in_file)).assign(**_values(constant, scorer.is_number))[names]
-            yield rows, {name: table.column(name) for name in keep}, len(rows) / total
-
-
-def _values(partition: dict[str, str], is_number: Callable[[str], bool]) -> dict[str, Any]:
-    """What the folders of a part say of its rows, as the model was told it."""
-    found: dict[str, Any] = {}
-    for name, text in partition.items():
-        value = None if text == _MISSING else unquote(text)
-        found[name] = (float("nan") if value is None else float(value)) if is_number(name) else value
-    return found
+    with _told_of(part), opened(part, job.scorer, job.reading) as reader:
+        return reader.carried
 
 
 @contextlib.contextmanager
@@ -188,27 +138,32 @@ def _told_of(part: Part) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        raise DataError(f"{part.name}: {error}") from error
+        named = any(place.path in str(error) for _, place in part.tables)
+        raise DataError(str(error) if named else f"{part.name}: {error}") from error
     except (OSError, pa.ArrowException) as error:
         first = next(iter(str(error).splitlines()), type(error).__name__)[:160]
         raise DataError(f"{part.name} cannot be read ({first}).") from error
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type that all parts can have: text is text, however a part has packed it."""
-    if pa.types.is_dictionary(kind):
-        return _plain(kind.value_type)
-    return pa.string() if pa.types.is_large_string(kind) else kind
+def _as_carried(kept: Any, wanted: pa.Schema) -> dict[str, Any]:
+    """Kept columns in the types of all parts.
 
-
-def _cast(column: Any, kind: pa.DataType, name: str) -> Any:
-    if column.type == kind:
-        return column
-    try:
-        return column.cast(kind)
-    except pa.ArrowException as error:
-        was = _plain(column.type)
-        raise DataError(f"The column {name!r} holds {was}, and in the first part {kind}.") from error
+    Raises
+    ------
+    DataError
+        If one is missing or of another type.
+    """
+    out = {}
+    for name, kind in zip(wanted.names, wanted.types, strict=True):
+        if name not in kept:
+            raise DataError(f"The column {name!r}, which the first part has, is missing.")
+        column = kept[name]
+        try:
+            out[name] = column if column.type == kind else column.cast(kind)
+        except pa.ArrowException as error:
+            held = str(column.type).removeprefix("large_")
+            raise DataError(f"The column {name!r} holds {held}, and in the first part {kind}.") from error
+    return out
 
 
 @contextlib.contextmanager

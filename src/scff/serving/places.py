@@ -17,7 +17,7 @@ from fsspec.implementations.local import LocalFileSystem
 from scff.errors import DataError, MissingDependency
 from scff.tables.atomic import write_atomically
 
-__all__ = ["Part", "Place", "digest_of", "parts_of", "place_of"]
+__all__ = ["Part", "Place", "digest_of", "parts_of", "place_of", "side_by_side"]
 
 _PARQUET = (".parquet", ".pq")
 
@@ -128,12 +128,20 @@ class Part:
         In bytes.
     stamp : str
         What changes when the file does: an etag, a version or a time.
+    blocks : tuple of (str, Place)
+        Where several tables hold the columns of the same rows: all of them, with their names.
     """
 
     name: str
     place: Place
     size: int
     stamp: str = ""
+    blocks: tuple[tuple[str, Place], ...] = ()
+
+    @property
+    def tables(self) -> tuple[tuple[str, Place], ...]:
+        """The tables it is made of, each with a name."""
+        return self.blocks or ((self.name.rpartition("/")[2].split(".")[0], self.place),)
 
     @property
     def is_parquet(self) -> bool:
@@ -201,6 +209,19 @@ def parts_of(source: Any, options: Mapping[str, Any] | None = None) -> list[Part
     if not found:
         raise DataError(f"There is no .parquet file in {source}; check the path.")
     return [_part(name, place / name, facts) for name, facts in found]
+
+
+def side_by_side(sources: Sequence[Any], options: Mapping[str, Any] | None = None) -> Part:
+    """Several tables that hold the columns of the same rows, as one part; ``name=path`` names a block."""
+    named: list[tuple[str, Place]] = []
+    for source in sources:
+        name, equals, path = os.fspath(source).partition("=")
+        plain = not equals or "/" in name or place_of(source, options).exists()
+        place = place_of(source if plain else path, options)
+        named.append((PurePosixPath(place.path).name.split(".")[0] if plain else name, place))
+    parts = [_listed_parts([place])[0] for _, place in named]
+    stamp = " ".join(part.stamp for part in parts)
+    return Part(parts[0].name, parts[0].place, sum(part.size for part in parts), stamp, tuple(named))
 
 
 def digest_of(path: Path) -> str:

@@ -5,92 +5,30 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
+
+import pyarrow as pa
 
 from scff.errors import DataError, MemoryBudgetError
 from scff.memory.budget import parse_bytes
 from scff.serving.gather import gather
 from scff.serving.manifest import Head, Manifest
 from scff.serving.parts import Job, carried
-from scff.serving.places import Part, Place, parts_of, place_of
+from scff.serving.places import Part, Place, parts_of, place_of, side_by_side
+from scff.serving.progress import Progress, Run, Scored
+from scff.serving.readers import Reading
 from scff.serving.scorer import Scorer
-from scff.serving.workers import Event, Happened, cores, score_here, score_in_processes
+from scff.serving.workers import Happened, cores, score_here, score_in_processes
 
-__all__ = ["Failure", "Progress", "Scored", "score"]
+__all__ = ["score"]
 
 logger = logging.getLogger(__name__)
 
 # Less than this is scored before another process has imported what it needs.
 _WORTH_PROCESSES = 32 << 20
 _FILES = (".parquet", ".pq", ".csv", ".tsv")
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A part that was not scored.
-
-    Attributes
-    ----------
-    part : str
-    reason : str
-        One sentence.
-    """
-
-    part: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is.
-
-    Attributes
-    ----------
-    parts, total : int
-        Parts behind us, and all of them.
-    rows : int
-        Predicted in this run.
-    rows_per_second : float
-    seconds_left : float or None
-        None before anything can be said.
-    """
-
-    parts: int
-    total: int
-    rows: int
-    rows_per_second: float
-    seconds_left: float | None
-
-
-@dataclass(frozen=True)
-class Scored:
-    """What came of a run.
-
-    Attributes
-    ----------
-    output : str
-    parts : int
-        Parts of the table.
-    skipped : int
-        Parts that an earlier run had finished.
-    rows : int
-        Rows predicted in this run.
-    failed : tuple of Failure
-        Parts that were not scored; the others were.
-    seconds : float
-    peak_bytes : int
-        Most memory that predicting added in any one process.
-    """
-
-    output: str
-    parts: int
-    skipped: int
-    rows: int
-    failed: tuple[Failure, ...]
-    seconds: float
-    peak_bytes: int
 
 
 def score(
@@ -100,6 +38,8 @@ def score(
     *,
     proba: bool = True,
     keep: Sequence[str] = (),
+    id: str | None = None,
+    reading: Mapping[str, Any] | None = None,
     workers: int | None = None,
     memory_limit: int | str | None = None,
     device: str | None = None,
@@ -120,13 +60,19 @@ def score(
     model : path or URL
         A model file.
     source : path, URL, pyarrow Dataset, or a list of paths or URLs
-        A table, or a folder of Parquet files.
+        A table of any format, or a folder of Parquet files. Several tables are parts one after the other, unless the
+        model was fitted on several side by side.
     output : path or URL
         A ``.csv``, ``.tsv`` or ``.parquet`` file, or a folder.
     proba : bool, default=True
         Also write one probability column per class.
     keep : sequence of str
         Columns that are written too, before the prediction; row names are anyway.
+    id : str, optional
+        Column with the row names; found by default, as the model was told or by how it looks.
+    reading : mapping, optional
+        More about how to read tables, as the fields of `scff.tables.reading.Request`: ``samples``, ``on``, ``orient``,
+        ``layer``, ``drop``. A table is then read as a whole.
     workers : int, optional
         Processes; by default as many as there are cores and parts, and one where there is little to do.
     memory_limit : int or str, optional
@@ -154,24 +100,31 @@ def score(
         cannot be scored is no such error and stands in ``failed``.
     """
     started = time.monotonic()
-    parts = parts_of(source, storage_options)
     target = place_of(output, storage_options)
-    _keep_apart(parts, target)
     is_file = _is_file(output, target)
+    scorer = Scorer(model, proba=proba, device=device)
+    several = isinstance(source, Sequence) and not isinstance(source, str)
+    if several and scorer.model.fitted_.support.blocks:
+        parts = [side_by_side(source, storage_options)]
+    else:
+        parts = parts_of(source, storage_options)
+    _keep_apart(parts, target)
     count = _count(workers, parts, target)
     limit = None if memory_limit is None else parse_bytes(memory_limit)
-    scorer = Scorer(model, proba=proba, device=device)
-    job = replace(_job(scorer, parts, keep, target, is_folder=not is_file), raw=raw)
+    options = {name: value for name, value in (reading or {}).items() if value}
+    job = Job(scorer, target, Reading(tuple(keep), id, options), is_folder=not is_file, raw=raw)
     if is_file and len(parts) == 1:
-        run = _Run(parts, on_progress)
+        run = Run(parts, on_progress)
         score_here(_within(job, limit, 1), parts, run)
         return run.scored(str(target), 0, time.monotonic() - started)
+    shared = _carried(job, parts)
+    job = replace(job, carried=shared)
     if is_file:  # by way of a folder, so that this too can be killed and taken up again
         job = replace(job, out=_beside(target), is_folder=True)
-    head = Head.of(scorer.digest, job.schema)
+    head = Head.of(scorer.digest, job.schema(shared))
     with Manifest(job.out, head, overwrite=overwrite) as manifest:
         todo = [part for part in parts if not manifest.has(part)]
-        run = _Run(todo, on_progress, manifest)
+        run = Run(todo, on_progress, manifest)
         if engine == "ray":
             from scff.serving.ray import score_on_ray
 
@@ -185,41 +138,6 @@ def score(
         gather([(part, job.place(part)) for part in parts], replace(job, out=target, is_folder=False))
         job.out.fs.rm(job.out.path, recursive=True)
     return run.scored(str(target), len(parts) - len(todo), time.monotonic() - started)
-
-
-class _Run:
-    """Notes what happens, and says how far we are."""
-
-    def __init__(
-        self, parts: Sequence[Part], on_progress: Callable[[Progress], object], manifest: Manifest | None = None
-    ) -> None:
-        self._manifest, self._on_progress = manifest, on_progress
-        self._bytes, self._total = sum(part.size for part in parts), len(parts)
-        self._started = time.monotonic()
-        self._behind = 0.0
-        self.rows = self.finished = self.peak_bytes = 0
-        self.failed: list[Failure] = []
-
-    def __call__(self, event: Event) -> None:
-        self.rows += event.rows
-        self._behind += event.share * event.part.size
-        self.peak_bytes = max(self.peak_bytes, event.peak_bytes)
-        if event.record is not None:
-            self.finished += 1
-            if self._manifest is not None:
-                self._manifest.add(event.record)
-        if event.failed is not None:
-            self.finished += 1
-            self.failed.append(Failure(event.part.name, event.failed))
-            logger.info("not scored: %s", event.failed)
-        seconds = max(1e-9, time.monotonic() - self._started)
-        left = seconds * (self._bytes - self._behind) / self._behind if self._behind > 0 else None
-        self._on_progress(Progress(self.finished, self._total, self.rows, self.rows / seconds, left))
-
-    def scored(self, output: str, skipped: int, seconds: float) -> Scored:
-        """What came of it."""
-        failed = tuple(sorted(self.failed, key=lambda failure: failure.part))
-        return Scored(output, self._total + skipped, skipped, self.rows, failed, seconds, self.peak_bytes)
 
 
 def _score_locally(job: Job, parts: Sequence[Part], run: Happened, count: int, limit: int | None) -> None:
@@ -242,18 +160,14 @@ def _within(job: Job, limit: int | None, count: int) -> Job:
     return replace(job, scorer=scorer, room=each // 4)
 
 
-def _job(scorer: Scorer, parts: Iterable[Part], keep: Sequence[str], out: Place, *, is_folder: bool) -> Job:
-    """What all parts are scored with; the first one that can be read says what is carried."""
+def _carried(job: Job, parts: Iterable[Part]) -> pa.Schema:
+    """What all parts carry; the first one that can be read says it."""
     first: DataError | None = None
     for part in parts:
         try:
-            kept = carried(part, keep)
+            return carried(job, part)
         except DataError as error:
             first = first or error
-            continue
-        job = Job(scorer.keeping(kept.names), kept, out, is_folder)
-        job.scorer.check_names([*job.scorer.names, *kept.names])  # a name that predictions have
-        return job
     assert first is not None
     raise first
 

@@ -23,7 +23,6 @@ from scff.serving.places import digest_of, place_of
 
 if TYPE_CHECKING:
     from scff.estimators.base import FoldedEstimator
-    from scff.tables.table import Table
 
 __all__ = ["Scorer", "as_frame"]
 
@@ -154,10 +153,6 @@ class Scorer:
         answer = self.predictions(pd.DataFrame({name: np.asarray(batch[name]) for name in names}))
         return {name: np.asarray(batch[name]) for name in self.keep} | answer
 
-    def keeping(self, keep: Sequence[str]) -> Scorer:
-        """The same scorer with other columns kept."""
-        return self._with(keep=tuple(keep))
-
     def limited(self, memory_limit: int) -> Scorer:
         """The same scorer with another budget."""
         return self._with(memory_limit=memory_limit)
@@ -229,8 +224,6 @@ class Scorer:
         """What is predicted of rows that hold the columns of the fit, as columns."""
         model = self.model
         fitted = model.fitted_
-        if isinstance(rows, pd.DataFrame):
-            rows = _as_fitted(rows, fitted.support)
         if len(rows) == 0 if isinstance(rows, pd.DataFrame) else rows.n_rows == 0:
             answer = np.empty((0, 1 if fitted.classes is None else len(fitted.classes)))
         else:
@@ -281,17 +274,3 @@ def as_frame(batch: pa.Table) -> pd.DataFrame:
             batch = batch.set_column(j, batch.column_names[j], batch.column(j).cast(number))
     frame: pd.DataFrame = batch.to_pandas(ignore_metadata=True)
     return frame
-
-
-def _as_fitted(rows: pd.DataFrame, support: Table) -> pd.DataFrame:
-    """Refuse text where there were numbers at fit, and numbers where there was text; what is all missing is neither."""
-    known = support.values.dtypes if isinstance(support.values, pd.DataFrame) else None
-    for j, (name, dtype) in enumerate(zip(rows.columns, rows.dtypes, strict=True)):
-        was = known is None or pdt.is_numeric_dtype(known.iloc[j])
-        if pdt.is_numeric_dtype(dtype) == was:
-            continue
-        if rows.iloc[:, j].notna().any():
-            before, now = ("numbers", dtype) if was else ("text or categories", "numbers")
-            raise DataError(f"The column {str(name)!r} held {before} at fit and holds {now} now.")
-        rows = rows.assign(**{str(name): np.nan if was else None})
-    return rows

@@ -1,0 +1,194 @@
+"""A part, opened: rows for the model and what is carried beside them, a few at a time where the format allows it.
+
+Parquet files are streamed. Everything else, and whatever needs a sample sheet, another orientation or several tables
+for one row, is read as a whole by `scff.tables.reading`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from scff.errors import DataError
+from scff.serving.places import Part
+from scff.serving.scorer import Scorer, as_frame
+from scff.tables.naming import find_row_names
+from scff.tables.on_disk import is_wide, open_wide
+from scff.tables.reading import Request, read_dataset
+
+__all__ = ["Batch", "Reader", "Reading", "opened"]
+
+Batch = tuple[Any, Mapping[str, Any], float]
+"""Rows for the model, kept columns as Arrow has them, and the share of the part that they are."""
+
+_MISSING = "__HIVE_DEFAULT_PARTITION__"
+# What pandas calls an index without a name in a Parquet file, and what it is called in predictions.
+_INDEX, ROW = "__index_level_0__", "row"
+# Rows that are looked at for a column of row names.
+_LOOK = 1000
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How parts are read.
+
+    Attributes
+    ----------
+    keep : tuple of str
+        Columns to carry.
+    id : str or None
+        Column with the row names; found by default.
+    options : mapping
+        For `scff.tables.reading.Request`, where a part has to be read as a whole: sample sheet, orientation, layer.
+    """
+
+    keep: tuple[str, ...] = ()
+    id: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Reader(Protocol):
+    """An opened part.
+
+    Attributes
+    ----------
+    carried : Schema
+        What is carried, and in which types.
+    notes : tuple of str
+        What was done that nobody asked for.
+    """
+
+    carried: pa.Schema
+    notes: tuple[str, ...]
+
+    def batches(self, rows: int) -> Iterator[Batch]:
+        """All rows, at most so many at a time."""
+        ...
+
+
+@contextlib.contextmanager
+def opened(part: Part, scorer: Scorer, reading: Reading) -> Iterator[Reader]:
+    """A part, ready to be read.
+
+    Raises
+    ------
+    DataError
+        If it cannot be read, or a column is missing.
+    """
+    if part.is_parquet and not part.blocks and not reading.options:
+        # Pages as they come, not whole columns.
+        with contextlib.closing(pq.ParquetFile(part.place.opened(), pre_buffer=False, buffer_size=1 << 16)) as file:
+            if _holds(file, part, scorer) or not part.place.is_local:
+                yield _Streamed(file, part, scorer, reading)
+                return
+    yield _Whole(part, scorer, reading)
+
+
+def _holds(file: pq.ParquetFile, part: Part, scorer: Scorer) -> bool:
+    """Whether the file has any of the columns: one that has none may have its features in rows."""
+    there = {*file.schema_arrow.names, *part.partition}
+    return any(name in there for name in scorer.names)
+
+
+class _Streamed:
+    """A Parquet file, a few rows at a time."""
+
+    def __init__(self, file: pq.ParquetFile, part: Part, scorer: Scorer, reading: Reading) -> None:
+        self._file, self._part, self._scorer = file, part, scorer
+        self.notes: tuple[str, ...] = ()
+        schema = file.schema_arrow
+        names = scorer.names
+        self._constant = {name: value for name, value in part.partition.items() if name in names}
+        scorer.check_names([*schema.names, *self._constant])
+        index = [name for name in (schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(name, str)]
+        keys = [reading.id] if reading.id is not None else index or self._found(reading)
+        self._kept = list(dict.fromkeys([*keys, *reading.keep]))
+        missing = next((name for name in self._kept if name not in schema.names), None)
+        if missing is not None:
+            raise DataError(f"The column {missing!r} that is to be kept is missing.")
+        self.carried = pa.schema(
+            [pa.field(ROW if name == _INDEX else name, _plain(schema.field(name).type)) for name in self._kept]
+        )
+
+    def batches(self, rows: int) -> Iterator[Batch]:
+        """All rows; those of a very wide file of numbers stay on disk and are read a leaf at a time."""
+        scorer, names, kept = self._scorer, self._scorer.names, self._kept
+        local = self._part.place.is_local and not self._constant
+        if local and scorer.is_numeric and is_wide(path := Path(self._part.place.path)):
+            table = self._file.read(columns=kept)
+            yield open_wide(path, names), dict(zip(self.carried.names, table.columns, strict=True)), 1.0
+            return
+        in_file = [name for name in names if name not in self._constant]
+        wanted = list(dict.fromkeys([*in_file, *kept]))
+        total = self._file.metadata.num_rows
+        for batch in self._file.iter_batches(rows, columns=wanted, use_threads=False):
+            table = pa.Table.from_batches([batch])
+            frame = as_frame(table.select(in_file))
+            if self._constant:
+                frame = frame.assign(**_values(self._constant, scorer))[names]
+            columns = (table.column(name) for name in kept)
+            yield frame, dict(zip(self.carried.names, columns, strict=True)), len(frame) / total
+
+    def _found(self, reading: Reading) -> list[str]:
+        """The column of row names: the one the model knows, or one that is no feature and looks like it."""
+        schema, known = self._file.schema_arrow, self._scorer.model.fitted_.support.id_column
+        taken = {*self._scorer.names, *reading.keep}
+        if known is not None and known in schema.names and known not in taken:
+            return [known]
+        kinds = zip(schema.names, schema.types, strict=True)
+        others = [name for name, kind in kinds if name not in taken and _names(kind)]
+        if not others or not self._file.metadata.num_rows:
+            return []
+        first = next(self._file.iter_batches(_LOOK, columns=others, use_threads=False))
+        naming = find_row_names(first.to_pandas(ignore_metadata=True))
+        return [] if naming.id_column is None else [naming.id_column]
+
+
+class _Whole:
+    """A part of another format, or of several tables, read at once."""
+
+    def __init__(self, part: Part, scorer: Scorer, reading: Reading) -> None:
+        with contextlib.ExitStack() as stack:
+            tables = tuple((name, stack.enter_context(place.on_disk())) for name, place in part.tables)
+            request = Request(tables, keep=reading.keep, id=reading.id, **reading.options)
+            self._data = read_dataset(request, scorer.model.fitted_.support)
+        self.notes = self._data.notes
+        self._carried = pa.Table.from_pandas(self._data.carried.reset_index(drop=True), preserve_index=False)
+        fields = [pa.field(field.name, _plain(field.type)) for field in self._carried.schema]
+        self.carried = pa.schema(fields)
+
+    def batches(self, rows: int) -> Iterator[Batch]:
+        """All rows."""
+        table, total = self._data.table, self._data.table.n_rows
+        for start in range(0, total, rows):
+            some = self._carried.slice(start, rows)
+            share = min(rows, total - start) / total
+            yield table.rows(start, start + rows), dict(zip(some.column_names, some.columns, strict=True)), share
+
+
+def _values(partition: Mapping[str, str], scorer: Scorer) -> dict[str, Any]:
+    """What the folders of a part say of its rows, as the model was told it."""
+    found: dict[str, Any] = {}
+    for name, text in partition.items():
+        value = None if text == _MISSING else unquote(text)
+        found[name] = (np.nan if value is None else float(value)) if scorer.is_number(name) else value
+    return found
+
+
+def _names(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type that all parts can have: text is text, however a part has packed it."""
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
