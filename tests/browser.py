@@ -20,7 +20,7 @@ def missing() -> str | None:
     try:
         import selenium  # noqa: F401
     except ImportError:
-        return "selenium is not installed: pip install scff[browser]"
+        return "selenium is not installed: pip install selenium"
     for program in ("chromium", "chromedriver"):
         if shutil.which(program) is None:
             return f"there is no {program}: apt-get install chromium chromium-driver"

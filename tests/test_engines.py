@@ -117,7 +117,7 @@ def test_ray_is_for_leaves(settings):
 @pytest.fixture(scope="module")
 def ray():
     """A local Ray cluster of two workers."""
-    ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'scff[ray]'")
+    ray = pytest.importorskip("ray", reason="ray is not installed: pip install ray")
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=200 << 20)
     yield ray
     ray.shutdown()

@@ -88,7 +88,7 @@ def test_the_pinned_table():
 def test_a_package_that_is_not_there_is_the_first_thing_to_get(bare, monkeypatch):
     monkeypatch.setattr(listing, "find_spec", lambda name: None)
     row = next(row for row in listing.listing() if row.name == "tabpfn-v3")
-    assert (row.installed, row.command) == (False, "pip install 'scff[tabpfn]'")
+    assert (row.installed, row.command) == (False, "pip install 'tabpfn>=9.2,<10'")
 
 
 def test_missing_weights_and_unknown_names(bare):

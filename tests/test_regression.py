@@ -23,7 +23,7 @@ FAMILIES = ["tabicl", "tabpfn_v3", "tabpfn_v3_5", "tabpfn_v2"]
 def _checkpoint(family, folder):
     if family == "tabicl":
         return tiny_tabicl_regressor(folder / "regressor.ckpt")
-    pytest.importorskip("tabpfn", reason="the tabpfn package is not installed (pip install 'scff[tabpfn]')")
+    pytest.importorskip("tabpfn", reason="the tabpfn package is not installed (pip install tabpfn)")
     return tiny_tabpfn(family, folder / "regressor.ckpt", "regression" if family != "tabpfn_v3_5" else "both")
 
 
@@ -49,7 +49,7 @@ def table():
 @pytest.fixture(scope="session")
 def real():
     """The released weights of TabPFN v2's regressor."""
-    pytest.importorskip("tabpfn", reason="the tabpfn package is not installed (pip install 'scff[tabpfn]')")
+    pytest.importorskip("tabpfn", reason="the tabpfn package is not installed (pip install tabpfn)")
     try:
         return checkpoints.fetch(get_spec("tabpfn-v2-regressor"))
     except CheckpointMissing as error:

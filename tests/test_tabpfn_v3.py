@@ -16,7 +16,7 @@ from scff.backbones.weights import checkpoints
 from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError, CheckpointMissing
 from scff.tables.table import Table, as_table
 
-pytest.importorskip("tabpfn", reason="the tabpfn package is not installed (pip install 'scff[tabpfn]')")
+pytest.importorskip("tabpfn", reason="the tabpfn package is not installed (pip install tabpfn)")
 
 
 @pytest.fixture(scope="module", params=["tabpfn_v3", "tabpfn_v3_5"])

@@ -112,7 +112,7 @@ def test_query_rows_do_not_change_the_support():
 
 @pytest.fixture(scope="module", params=["tabpfn_v2", "tabpfn_v2_5", "tabpfn_v2_6"])
 def path(request, tmp_path_factory):
-    pytest.importorskip("tabpfn", reason="the tabpfn package is not installed (pip install 'scff[tabpfn]')")
+    pytest.importorskip("tabpfn", reason="the tabpfn package is not installed (pip install tabpfn)")
     return tiny_tabpfn(request.param, tmp_path_factory.mktemp("tabpfn") / "model.ckpt")
 
 

@@ -170,7 +170,7 @@ def _row(spec: BackboneSpec) -> BackboneRow:
     else:
         where = {"fetched": "cached", "hub cache": "cached"}.get(found[1], found[1])
     if not installed:
-        command = f"pip install '{_install(spec)}'"
+        command = f"pip install '{spec.requires}'"
     elif where == "missing":
         command = f"scff backbones fetch {spec.name}"
     else:
@@ -192,10 +192,6 @@ def _row(spec: BackboneSpec) -> BackboneRow:
         command,
         spec.aliases,
     )
-
-
-def _install(spec: BackboneSpec) -> str:
-    return "scff[tabpfn]" if spec.requires.startswith("tabpfn") else spec.requires
 
 
 def _importable(package: str) -> bool:

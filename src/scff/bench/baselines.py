@@ -34,7 +34,7 @@ def baseline(name: str) -> Any:
     try:
         from lightgbm import LGBMClassifier
     except ImportError as error:
-        raise MissingDependency("The LightGBM arm needs its package: pip install 'scff[bench]'.") from error
+        raise MissingDependency("The LightGBM arm needs its package: pip install lightgbm.") from error
     return _OnNumbers(LGBMClassifier(random_state=0, verbose=-1, n_jobs=1))
 
 

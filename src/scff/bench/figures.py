@@ -44,7 +44,7 @@ def draw(kind: str, r: Results) -> Figure | None:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise MissingDependency("Figures need matplotlib: pip install 'scff[plot]'.") from error
+        raise MissingDependency("Figures need matplotlib: pip install matplotlib.") from error
     if kind not in DRAWERS:
         raise DataError(f"There is no figure {kind!r}; there are {', '.join(DRAWERS)}.")
     figure = Figure(figsize=(8, 4), layout="constrained")

@@ -206,7 +206,7 @@ def _from_openml(dataset: Dataset) -> TableData:
         X, y, _, _ = version.get_data(target=version.default_target_attribute)
         return TableData(pd.DataFrame(X), _labels(y, dataset.name), f"md5:{version.md5_checksum}")
     except ImportError:
-        errors.append("the openml package is not installed (pip install 'scff[bench]')")
+        errors.append("the openml package is not installed (pip install openml)")
     except Exception as error:  # no network, no such version, a damaged cache: say so and try the next source
         errors.append(f"openml: {error}")
     try:

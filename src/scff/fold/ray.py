@@ -38,7 +38,7 @@ def connect() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise DataError('engine="ray" needs Ray; install it with: pip install "scff[ray]"') from error
+        raise DataError('engine="ray" needs Ray; install it with: pip install ray') from error
     if not ray.is_initialized():
         ray.init(log_to_driver=False)
     return ray

@@ -99,7 +99,7 @@ class GateDisplay:
 
     def plot(self, ax: Any = None, **kwargs: Any) -> GateDisplay:
         """Draw; parameters as for `TailGate.plot`."""
-        ax = _axes(ax)
+        ax = _axes(ax, (9, 4.4))
         gate = self.gate
         self.bars_ = []
         ax.set_title(repr(gate).removeprefix("TailGate(").removesuffix(")"), wrap=True)
@@ -115,7 +115,9 @@ class GateDisplay:
         if labels:
             ax.set_yticks(-np.arange(len(labels)), labels, fontsize="small")
             ax.axvline(0, color="0.3", linewidth=1)
-            ax.margins(x=0.18)
+            shown = [0.0, *(100 * row.relative for candidate in gate.candidates for row in checks(candidate, gate))]
+            span = max(shown) - min(shown) or 1.0
+            ax.set_xlim(min(shown) - 0.3 * span, max(shown) + 0.25 * span)  # room for the labels on both sides
             ax.set_xlabel("improvement with the Tail, %\n(labels: absolute margin)")
         else:
             ax.text(0.5, 0.5, gate.reason, ha="center", va="center", transform=ax.transAxes, wrap=True)
@@ -189,11 +191,11 @@ def gate_html(gate: TailGate) -> str:
     return "".join(parts) + "</div>"
 
 
-def _axes(ax: Any) -> Any:
+def _axes(ax: Any, size: tuple[float, float] = (7, 4)) -> Any:
     if ax is not None:
         return ax
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise MissingDependency("Plots need matplotlib; install it with `pip install scff[plot]`.") from error
-    return plt.subplots(figsize=(7, 4), layout="constrained")[1]
+        raise MissingDependency("Plots need matplotlib; install it with `pip install matplotlib`.") from error
+    return plt.subplots(figsize=size, layout="constrained")[1]

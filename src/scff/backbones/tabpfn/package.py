@@ -215,7 +215,7 @@ def _import_package() -> tuple[Any, Any]:
         from tabpfn import base, model_loading
     except ImportError as error:
         raise BackboneNotAvailable(
-            f"This backbone needs the tabpfn package ({error}); install it with: pip install 'scff[tabpfn]'"
+            f"This backbone needs the tabpfn package ({error}); install it with: pip install 'tabpfn>=9.2,<10'"
         ) from error
     if not hasattr(base, "ModelSpecs") or not hasattr(model_loading, "load_model"):
         raise BackboneNotAvailable(f"The installed tabpfn is not one this version knows; install {REQUIRES!r}.")
