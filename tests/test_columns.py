@@ -117,6 +117,25 @@ def test_what_no_model_reads_is_refused_by_name(kind):
         quick().fit(BASE.assign(**{"odd one": column}), Y)
 
 
+@pytest.mark.parametrize("value", [1e39, -1.7e308])
+def test_a_number_that_no_model_can_hold_is_refused_by_its_column(value):
+    cells = BASE.to_numpy().copy()
+    cells[3, 2] = value
+    frame = BASE.assign(g2=cells[:, 2])
+    fitted = quick().fit(BASE, Y)
+    for X, name in (
+        (cells, "column 2"),
+        (frame, "'g2'"),
+        (frame.assign(word="a"), "'g2'"),
+        (sparse.csr_array(cells), "column 2"),
+    ):
+        with pytest.raises(DataError, match=f"beyond 3.4e.38 in (column )?{name}"):
+            quick().fit(X, Y)
+    with pytest.raises(DataError, match="in column 'g2'"):
+        fitted.predict_proba(frame)
+    assert compile_plan(cells, Y).n_columns == 6  # a plan takes any number
+
+
 @pytest.mark.parametrize(
     "names",
     [

@@ -24,6 +24,7 @@ from scff.fold.threads import refuse_after_fork
 from scff.memory.budget import parse_bytes
 from scff.plan.plan import FoldPlan
 from scff.tables.keeping import keep_rows
+from scff.tables.limits import refuse_huge
 from scff.tables.table import Table
 from scff.trials.case import Settings
 
@@ -136,6 +137,7 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
         """Let scikit-learn check and remember names and width; it need not see the rows."""
         if table.n_rows == 0:
             raise DataError("The table has no rows; 0 sample(s) cannot be used.")
+        refuse_huge(table)
         if is_plain(X):
             return
         width = np.empty((0, table.n_columns), dtype=np.float32)
