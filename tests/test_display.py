@@ -118,7 +118,7 @@ def test_a_single_tail_leaf_asks_for_fisher_alone():
     assert asked == {"Fisher separation"}
 
 
-def test_without_matplotlib_the_message_names_the_extra(monkeypatch):
+def test_without_matplotlib_the_message_says_what_to_install(monkeypatch):
     real = builtins.__import__
 
     def refuse(name, *args, **kwargs):
@@ -127,7 +127,7 @@ def test_without_matplotlib_the_message_names_the_extra(monkeypatch):
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(MissingDependency, match=r"pip install scff\[plot\]"):
+    with pytest.raises(MissingDependency, match=r"pip install matplotlib"):
         make_gate().plot()
 
 

@@ -87,7 +87,7 @@ def test_opens_without_a_complaint_and_shows_the_models_numbers(page, which):
             "q": significant(expected["q"], 3),
             "way": f"{abs(expected['effect']):.2f} {expected['high_in']}",
             "worth": worth(expected),
-            "leaf": leaf_name(plan, expected["leaf"]) if expected["leaf"] >= 0 else expected["stratum"],
+            "leaf": leaf_name(plan, expected["leaf"]) if expected["leaf"] >= 0 else expected["stratum"].capitalize(),
             "effect": significant(expected[EFFECT], 3),
         }
 

@@ -140,7 +140,8 @@ def confusion(matrix: npt.NDArray[np.floating] | npt.NDArray[np.integer], classe
     head = "".join(f'<th scope="col"><span title="{name}">{name}</span></th>' for name in names)
     cut = "" if len(classes) <= _MOST_CLASSES else f" The first {_MOST_CLASSES} of {len(classes)} classes."
     return (
-        '<figure><h3>Confusion matrix</h3><div class="confusion" tabindex="0"><table data-figure="confusion"><thead>'
+        f'<figure><h3>Confusion matrix</h3><div class="confusion{" few" if len(classes) == 2 else ""}" '
+        'tabindex="0"><table data-figure="confusion"><thead>'
         f'<tr><th scope="col">true \\ predicted</th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
         f"<figcaption>Rows are the true classes, columns the predicted ones; green is right.{cut}</figcaption></figure>"
     )

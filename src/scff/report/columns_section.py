@@ -90,11 +90,11 @@ def payload(evidence: pd.DataFrame, effects: Sequence[float], n_core_leaves: int
         "position": evidence["position"].tolist(),
         "F": _numbers(evidence["F"]),
         "q": _numbers(evidence["q"]),
-        "way": _numbers(evidence["effect"], 4),
+        "way": _numbers(evidence["effect"]),
         "high": [place.get(name, -1) for name in evidence["high_in"]] if classes else None,
         "classes": list(classes or ()),
-        "worth": _numbers(evidence["shuffle_loss_change"], 4),
-        "noise": _numbers(evidence["shuffle_noise"], 4),
+        "worth": _numbers(evidence["shuffle_loss_change"]),
+        "noise": _numbers(evidence["shuffle_noise"]),
         "stratum": [_STRATA.index(name) for name in evidence["stratum"]],
         "leaf": evidence["leaf"].tolist(),
         "effect": _numbers(effects),
@@ -103,8 +103,8 @@ def payload(evidence: pd.DataFrame, effects: Sequence[float], n_core_leaves: int
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 
-def _numbers(values: Any, digits: int = 7) -> list[float | None]:
-    return [float(f"{v:.{digits}g}") if np.isfinite(v) else None for v in values]
+def _numbers(values: Any) -> list[float | None]:
+    return [float(f"{v:.7g}") if np.isfinite(v) else None for v in values]
 
 
 def _say(subject: Subject) -> str:

@@ -37,7 +37,7 @@
     const tr = document.createElement("tr"); tr.setAttribute("aria-rowindex", at + 2); tr.dataset.position = data.position[i];
     const name = cell(data.name[i], "left"); name.title = data.name[i];
     const leaf = document.createElement("td"), badge = document.createElement("span"), stratum = strata[data.stratum[i]];
-    badge.className = "badge " + stratum; badge.textContent = data.leaf[i] < 0 || stratum === "native" ? stratum : leafName(data.leaf[i]); leaf.append(badge);
+    badge.className = "badge " + stratum; badge.textContent = data.leaf[i] < 0 || stratum === "native" ? { core: "Core", tail: "Tail", native: "all" }[stratum] || stratum : leafName(data.leaf[i]); leaf.append(badge);
     const goes = cell(way(i)); goes.title = goes.textContent;
     tr.append(cell(i + 1), name, cell(show(F[i])), cell(show(data.q[i])), goes, cell(worth(i)), leaf, cell(show(leafEffect[i])));
     return tr;
