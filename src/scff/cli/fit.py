@@ -60,6 +60,7 @@ def fit(
     n_estimators: Annotated[int, typer.Option(help="The backbone's own ensemble views to fold and average.")] = 1,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, ...")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of ensemble views and random routing.")] = 0,
+    caches: Annotated[bool, typer.Option(help="Write caches too: a larger file that predicts at once.")] = False,
     as_json: Json = False,
     log: Verbose = False,
     samples: Samples = None,
@@ -116,7 +117,7 @@ def fit(
         model = FoldedClassifier(method=method, routing=routing, tail=tail, trials=trials_named(trials), **shared)
         with busy("fitting, and asking held-back rows" if method == "auto" else "fitting", as_json):
             model.fit(data.table, data.y, data.groups)
-    model.save(output)
+    model.save(output, caches=caches)
     when_interrupted(f"{output} is written")
     if as_json:
         return print_json({"model": str(output), "task": found.name, "notes": data.notes} | fit_facts(model))

@@ -75,6 +75,7 @@ class Fitted:
     peak_bytes: dict[str, int] = field(default_factory=dict)
     flags: tuple[Flag, ...] = ()
     _kept: tuple[tuple[Kept | None, ...], ...] = field(default=(), repr=False)
+    _company: npt.NDArray[np.bool_] | None = field(default=None, repr=False)
     _compiled: tuple[Case, tuple[Reading, ...]] | None = field(default=None, repr=False)
     _compiling: Any = field(default_factory=threading.Lock, init=False, repr=False)
 
@@ -101,6 +102,8 @@ class Fitted:
     def _compile(self) -> tuple[Case, tuple[Reading, ...]]:
         backbone = reload_backbone(self.checkpoint, resolve_device(self.settings.device), self.task)
         case = Case(backbone, self.support, self.y, self.settings)
+        if self._company is not None:
+            case.recall(self._company)
         kept = self._kept or ((),) * len(self.choices)
         known = zip(self.choices, self.gates, kept, strict=True)
         try:
@@ -139,7 +142,7 @@ class Fitted:
                 raise
             logger.warning("the caches beside this model do not fit it (%s): it is compiled again", error)
         with self._compiling:
-            self._kept, self._compiled = (), None
+            self._kept, self._company, self._compiled = (), None, None
         return self._predict(rows, tail)
 
     def _predict(self, rows: Table, tail: bool) -> npt.NDArray[np.float64]:

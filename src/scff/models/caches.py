@@ -27,9 +27,12 @@ _KINDS = {
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 
+#: Which columns go with another one.
+_COMPANY = "company"
+
 
 def describe_caches(fitted: Fitted) -> tuple[list[list[str | None]], dict[str, Stored]]:
-    """The layout of every view of every reading, None where nothing is kept, and the tensors."""
+    """The layout of every view of every reading, None where nothing is kept, and the tensors by their place."""
     layouts: list[list[str | None]] = []
     tensors: dict[str, Stored] = {}
     for i, reading in enumerate(fitted.readings):
@@ -38,18 +41,29 @@ def describe_caches(fitted: Fitted) -> tuple[list[list[str | None]], dict[str, S
         for j, one in enumerate(kept):
             for name, tensor in ({} if one is None else one.tensors).items():
                 tensors[f"{i}/{j}/{name}"] = _stored(tensor)
+    company = fitted.compiled()[0].known
+    if company is not None:
+        tensors[_COMPANY] = Stored.of(company)
     return layouts, tensors
 
 
-def read_caches(data: Any, tensors: dict[str, Stored], n_choices: int) -> tuple[tuple[Kept | None, ...], ...]:
-    """What `describe_caches` described.
+def read_caches(data: Any, tensors: dict[str, Stored], fitted: Fitted) -> None:
+    """Give a record what `describe_caches` described.
 
     Raises
     ------
     Misfit
         If it is not that.
     """
-    if not isinstance(data, list) or len(data) != n_choices or not all(isinstance(part, list) for part in data):
+    tensors = dict(tensors)
+    company = tensors.pop(_COMPANY, None)
+    if company is not None and (company.kind, company.shape) != ("BOOL", (fitted.support.n_columns,)):
+        raise Misfit("caches have no entry for every column")
+    if (
+        not isinstance(data, list)
+        or len(data) != len(fitted.choices)
+        or not all(isinstance(part, list) for part in data)
+    ):
         raise Misfit("caches are not those of what is read")
     by_view: dict[tuple[str, str], dict[str, torch.Tensor]] = {}
     for name, stored in tensors.items():
@@ -66,7 +80,7 @@ def read_caches(data: Any, tensors: dict[str, Stored], n_choices: int) -> tuple[
         out.append(tuple(None if layout is None else Kept(layout, found) for layout, found in known))
     if by_view:
         raise Misfit("caches that belong to nothing")
-    return tuple(out)
+    fitted._kept, fitted._company = tuple(out), None if company is None else company.array().copy()
 
 
 def _stored(tensor: torch.Tensor) -> Stored:

@@ -160,9 +160,9 @@ def _build(archive: Archive, document: Any) -> FoldedClassifier | FoldedRegresso
     if (document["caches"] is None) != (CACHES not in archive.content):
         raise Misfit("caches are announced and missing, or there and not announced")
     if document["caches"] is not None:
-        kept = read_caches(document["caches"], read_tensors(archive.content[CACHES]), len(fitted.choices))
-        # Other versions may compute otherwise: what they made is not mixed with what these make.
-        fitted._kept = kept if document["versions"] == _versions() else ()
+        read_caches(document["caches"], read_tensors(archive.content[CACHES]), fitted)
+        if document["versions"] != _versions():  # what others computed is not mixed with what these compute
+            fitted._kept, fitted._company = (), None
     beside = archive.path.parent / fitted.checkpoint.path
     if beside.is_file():
         fitted.checkpoint = replace(fitted.checkpoint, path=str(beside))

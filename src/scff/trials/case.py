@@ -176,6 +176,16 @@ class Case:
         found: npt.NDArray[np.bool_] = self._once("structured", lambda: structured_columns(self._landmark_rows()))
         return found
 
+    def recall(self, structured: npt.NDArray[np.bool_]) -> None:
+        """Take over `structured` from an earlier case of the same rows: finding it is a pass over all pairs."""
+        self._unlabelled["structured"] = structured
+
+    @property
+    def known(self) -> npt.NDArray[np.bool_] | None:
+        """`structured`, where it has been asked for."""
+        found: npt.NDArray[np.bool_] | None = self._unlabelled.get("structured")
+        return found
+
     @cached_property
     def ranked(self) -> IntArray:
         """All columns of the plan, strongest first."""
