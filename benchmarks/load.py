@@ -53,10 +53,10 @@ def fresh(model: Path, rows: Path, repeats: int) -> tuple[list[float], list[list
 
 def tables(rows: int, columns: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Labelled rows by the name of their kind."""
-    rng = np.random.default_rng(0)
     y = np.arange(rows) % 2
     out = {}
     for kind in ("many", "faint"):
+        rng = np.random.default_rng(0)
         X = rng.normal(size=(rows, columns)).astype(np.float32)
         if kind == "many":
             X[:, : columns // 160] += 0.8 * y[:, None]
