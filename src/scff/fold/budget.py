@@ -11,7 +11,16 @@ from scff.fold.encode import FoldOptions
 from scff.memory.budget import format_bytes, keep_within
 from scff.plan.plan import FoldPlan
 
-__all__ = ["settle"]
+__all__ = ["least_bytes", "settle"]
+
+
+def least_bytes(view: RowView | TokenView, plan: FoldPlan, n_support: int) -> int:
+    """What folding a plan takes with the smallest blocks there are, to which those of the view are set."""
+    widest = max(map(len, plan.leaves))
+    if isinstance(view, TokenView):
+        return view.native_bytes(widest, 1)
+    view.shrink_blocks(0)
+    return view.footprint(widest).least(n_support)
 
 
 def settle(
@@ -58,7 +67,8 @@ def settle(
         if needed > limit:
             raise MemoryBudgetError(
                 f"memory_limit is {format_bytes(limit)}, and one pass over {width} columns takes about "
-                f'{format_bytes(needed)}; use method="scff", which folds them, or raise the limit.'
+                f'{format_bytes(needed, up=True)} beside the weights; use method="scff", which folds them, or raise '
+                "the limit to that."
             )
         return None, options, min(limit, MEMORY_BYTES)
     widest = max(map(len, plan.leaves))
@@ -69,14 +79,22 @@ def settle(
         if view.native_bytes(widest, chunk) > limit:
             raise MemoryBudgetError(
                 f"memory_limit is {format_bytes(limit)}, and the context of {n_support} support rows takes about "
-                f"{format_bytes(view.native_bytes(widest, 1))}; raise the limit, lower leaf_width, or fit fewer rows."
+                f"{format_bytes(view.native_bytes(widest, 1), up=True)} beside the weights; raise the limit to that, "
+                "lower leaf_width, or fit fewer rows."
             )
         return None, replace(options, query_chunk=chunk), 0
     batch = options.leaf_batch or 1
     most = batch * options.workers
-    view.shrink_blocks(limit // most)
-    leaf = view.footprint(widest)
-    leaves, chunk, rows, cache_bytes = keep_within(limit, leaf, n_support, options.query_chunk, options.pass_rows, most)
+    blocks = limit // most
+    view.shrink_blocks(blocks)
+    try:
+        settled = keep_within(limit, view.footprint(widest), n_support, options.query_chunk, options.pass_rows, most)
+    except MemoryBudgetError:
+        # Blocks grow with the limit. The smallest there are do not: what a refusal names for them is enough.
+        blocks = 0
+        view.shrink_blocks(blocks)
+        settled = keep_within(limit, view.footprint(widest), n_support, options.query_chunk, options.pass_rows, most)
+    leaves, chunk, rows, cache_bytes = settled
     batch = min(batch, leaves)
     options = replace(options, leaf_batch=batch, workers=leaves // batch, query_chunk=chunk, pass_rows=rows)
-    return limit // most, options, min(cache_bytes, MEMORY_BYTES)
+    return blocks, options, min(cache_bytes, MEMORY_BYTES)

@@ -6,6 +6,7 @@ change when memory is used, never what is computed: no row and no column is ever
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -55,19 +56,22 @@ def parse_bytes(size: int | float | str) -> int:
     return int(number * _UNITS[unit])
 
 
-def format_bytes(size: float) -> str:
-    """A size for eyes.
+def format_bytes(size: float, *, up: bool = False) -> str:
+    """A size for eyes; rounded up where it is to be typed in again as a limit that suffices.
 
     Examples
     --------
     >>> format_bytes(3 * 2**20)
     '3.0 MiB'
+    >>> format_bytes(3 * 2**20 + 1, up=True)
+    '3.1 MiB'
     """
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(size) < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(size) < 1024 or unit == "TiB":
+            break
         size /= 1024
-    return f"{size:.1f} TiB"
+    size = math.ceil(10 * size) / 10 if up else size
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,10 @@ class Footprint:
     support_row: int
     query_row: int
     summary_row: int
+
+    def least(self, n_support: int) -> int:
+        """Bytes without which not even one leaf of so many support rows can be encoded."""
+        return _PLANNING + n_support * (self.summary_row + self.support_row) + self.scratch + self.cache
 
 
 def keep_within(
@@ -121,11 +129,12 @@ def keep_within(
     """
     waiting = _PLANNING + n_support * leaf.summary_row
     one_leaf = leaf.scratch + leaf.cache + n_support * leaf.support_row
-    needed = waiting + one_leaf
+    needed = leaf.least(n_support)
     if needed > limit:
         raise MemoryBudgetError(
             f"memory_limit is {format_bytes(limit)}, and encoding {n_support} support rows of one leaf takes "
-            f"{format_bytes(needed)}; raise the limit to that, lower leaf_width, or fit fewer rows."
+            f"{format_bytes(needed, up=True)} beside the weights; raise the limit to that, lower leaf_width, or fit "
+            "fewer rows."
         )
     leaves = max(1, min(leaf_batch, (limit - waiting) // one_leaf))
     room = limit - leaves * (leaf.scratch + leaf.cache)

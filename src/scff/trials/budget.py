@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scff.errors import MemoryBudgetError
+from scff.fold.budget import least_bytes
 from scff.memory.budget import format_bytes
 from scff.names import Trials
 from scff.trials.case import LANDMARKS, Case
-from scff.trials.forest import FOREST_COLUMNS
 
 __all__ = ["Question", "afford", "keep_whole_within"]
 
@@ -24,25 +24,29 @@ FEWEST_ROWS = 40
 
 
 def keep_whole_within(case: Case) -> None:
-    """Hold what the whole table's summaries take against the user's memory limit.
+    """Hold what the default method takes against the user's memory limit, before anything is asked.
+
+    That is the most of three: the whole table's summaries, one pass over the widest thing that is shown to the model,
+    and the fold of the paper's plan. They come one after the other.
 
     Raises
     ------
     MemoryBudgetError
-        If it is more; the message says what would do.
+        If it is more; the message says what would do for all of them.
     """
     limit = case.settings.limit
     if limit is None:
         return
     n = len(case.landmarks)
-    # Two products and four kernels with their directions; partners of columns; a block of columns in a few copies; the
-    # columns that trees choose from, in a few copies as well.
-    wide = min(case.support.n_columns, FOREST_COLUMNS)
-    needed = 14 * 8 * n * n + 4 * n * wide + 6 * 8 * n * 1024 + 3 * 8 * n * wide + (12 << 20)
-    if needed > limit:
+    # Two products and four kernels with their directions; partners of columns; a block of columns in a few copies.
+    whole = 14 * 8 * n * n + 4 * n * min(case.support.n_columns, 4096) + 6 * 8 * n * 1024 + (8 << 20)
+    shown = case.first_view.native_bytes(min(case.leaf_width, case.support.n_columns), 1)
+    if max(whole, shown) > limit:
+        needed = max(whole, shown, least_bytes(case.first_view, case.plan, case.support.n_rows))
         raise MemoryBudgetError(
-            f"memory_limit is {format_bytes(limit)}, and summing up the whole table for {n} labelled rows takes about "
-            f'{format_bytes(needed)}; raise the limit to that, or pass trials=0 or method="scff", which do without.'
+            f"memory_limit is {format_bytes(limit)}, and asking {n} labelled rows how to read the whole table takes "
+            f"about {format_bytes(needed, up=True)} beside the weights; raise the limit to that, or pass trials=0 or "
+            'method="scff", which do without.'
         )
 
 

@@ -133,10 +133,10 @@ class TabPFNv1View:
         self._random_state = random_state
 
     def footprint(self, width: int) -> Footprint:
-        """A few copies of a leaf's slots; the context keeps the support as each layer sees it."""
+        """A few copies of a leaf's slots; the context has the support as each layer sees it, twice in the making."""
         size = 4 * self._net.encoder.out_features
         row = 4 * (4 * width + 3 * self._net.slots) + 2 * size
-        return Footprint(scratch=0, cache=16 * width, support_row=row, query_row=row, summary_row=24 * size)
+        return Footprint(scratch=0, cache=16 * width, support_row=row, query_row=row, summary_row=56 * size)
 
     def shrink_blocks(self, limit: int) -> None:
         """Nothing: a leaf is one small matrix product."""
