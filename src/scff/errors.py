@@ -5,6 +5,8 @@ Errors about the user's data are also `ValueError`, so code written against scik
 
 from __future__ import annotations
 
+import re
+
 __all__ = [
     "BackboneError",
     "BackboneNotAvailable",
@@ -18,6 +20,7 @@ __all__ = [
     "ModelFileError",
     "PretrainError",
     "SCFFError",
+    "one_line",
 ]
 
 
@@ -67,3 +70,17 @@ class ModelFileError(SCFFError, ValueError):
 
 class PretrainError(SCFFError, ValueError):
     """A pretraining run cannot begin, go on or deliver as asked: its recipe, its folder or its checkpoints."""
+
+
+def one_line(error: object, longest: int = 400) -> str:
+    r"""What a foreign error says, as a sentence on one line: without the array it shows and the addresses it names.
+
+    Examples
+    --------
+    >>> one_line(ValueError("Expected 2D array, got 1D array instead:\narray=[1. 2.].\nReshape your data"))
+    'Expected 2D array, got 1D array instead: Reshape your data.'
+    """
+    text = re.sub(r"\narray=.*?\.\n", " ", str(error), flags=re.DOTALL)
+    text = re.sub(r"\n\s*\[.*", "", text, flags=re.DOTALL)
+    text = " ".join(re.sub(r" at 0x[0-9a-fA-F]+", "", text).split())[:longest] or type(error).__name__
+    return text if text[-1] in ".?!" else f"{text}."

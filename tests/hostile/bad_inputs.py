@@ -111,8 +111,16 @@ SCALARS: list[Any] = [
 
 def good(name: str, value: Any) -> bool:
     """Whether one of `SCALARS` is a meaningful value of a constructor argument after all."""
+    if isinstance(value, bool | np.bool_) and name == "keep_id":
+        return True
     if isinstance(value, bool):
         return name in ("cache", "verbose")
+    if name == "id_column":
+        return value is None
+    if name == "class_weight":  # no class has a weight of its own
+        return value is None or (isinstance(value, dict) and not value)
+    if name == "categorical":  # columns of an array are named by their numbers
+        return value is None or (isinstance(value, list | tuple) and all(isinstance(v, int) for v in value))
     if name == "memory_limit":
         number = isinstance(value, int | float) and 1 <= value <= 10**18
         return value is None or number or (isinstance(value, str) and value == "1")

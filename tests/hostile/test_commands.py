@@ -75,7 +75,7 @@ def test_names_reach_the_terminal_as_text(scff, folder, tally):
         tally("names and markup", "served", len(NAMES) + 1)
 
 
-@pytest.mark.parametrize("bad", ["\x1b[2J", "[bold]", "[/]", "a\nb", "\x00", "\x9b31m"])
+@pytest.mark.parametrize("bad", ["\x1b[2J", "[bold]", "[/x]", "a\nb", "\x00", "\x9b31m"])
 def test_what_a_user_types_is_not_obeyed_by_the_terminal(scff, folder, bad, tally):
     for args in (
         ["plan", folder / "train.csv", "-t", bad],
@@ -104,7 +104,6 @@ BAD = [
     ["plan", "/dev/null", "-t", "y"],
     ["plan", "train.csv", "-t", "nope"],
     ["plan", "train.csv", "-t", ""],
-    ["plan", "numbers.csv", "-t", "y"],
     ["plan", "train.csv"],
     ["plan", "train.csv", "-t"],
     [*PLAN, "--leaf-width", "0"],

@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
 from scff.backbones.registry import CheckpointRef
-from scff.errors import DataError, DataWarning, SCFFError
+from scff.errors import DataError, DataWarning, SCFFError, one_line
 from scff.estimators.fitted import Fitted
 from scff.estimators.input import Given, given_queries, given_support, is_plain
 from scff.fold.caches import CacheMode
@@ -125,13 +125,15 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
         if isinstance(X, np.ma.MaskedArray):
             # What is masked is missing; NumPy would forget it.
             X = np.ma.filled(X.astype(np.float64), np.nan)
+        if getattr(getattr(X, "dtype", None), "kind", "") in ("M", "m"):
+            raise DataError("A plain array must hold numbers, not points or spans of time; pass them in a DataFrame.")
         try:
             # Infinity is looked for when the table is made: no need to go over it twice.
             return validate_data(
                 self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False
             )
         except (TypeError, ValueError) as error:
-            raise DataError(str(error)) from error
+            raise DataError(one_line(error)) from error
 
     def _check(self, X: Any, table: Table, heads: pd.DataFrame | None, *, reset: bool) -> None:
         """Let scikit-learn check and remember names and width; it need not see the rows."""
@@ -141,9 +143,11 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
         if is_plain(X):
             return
         width = np.empty((0, table.n_columns), dtype=np.float32)
-        named = width if table.names is None else pd.DataFrame(width, columns=list(table.names))
         try:
+            named = width if table.names is None else pd.DataFrame(width, columns=list(table.names))
             validate_data(self, named if heads is None else heads, reset=reset, skip_check_array=True)
+        except UnicodeEncodeError as error:
+            raise DataError("A column name is no text that can be written (half of a character); rename it.") from error
         except (TypeError, ValueError) as error:
             raise DataError(str(error)) from error
 

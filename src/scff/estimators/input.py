@@ -91,6 +91,8 @@ def given_support(
     if frame is None:
         if target is not None or group is not None:
             raise DataError("The target can be named only where X is a table with names; pass the labels themselves.")
+        if id_column is not None and not isinstance(X, Table):
+            raise DataError(f"id_column is {id_column!r}, and the columns of an array have no names; pass a DataFrame.")
         return Given(as_table(X, codes), y, groups)
     for name in (target, group):
         if name is not None and name not in frame.columns:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from numbers import Integral, Real
 from typing import Any
 
@@ -18,7 +17,7 @@ from sklearn.utils._param_validation import (
     validate_parameter_constraints,
 )
 
-from scff.errors import DataError
+from scff.errors import DataError, one_line
 from scff.gate.record import TAIL_RULES, TailRule
 from scff.names import ENGINES, METHODS, ROUTINGS
 
@@ -43,7 +42,6 @@ _SHARED: dict[str, Any] = {
     "categorical": [None, list, tuple],
 }
 _NUMBERS = {"leaf_width", "fdr", "memory_limit", "n_estimators", "random_state", "trials", "leaf_batch", "query_chunk"}
-_LONGEST = 400
 CLASSIFIER: dict[str, Any] = _SHARED | {
     "method": [StrOptions({"auto", *METHODS})],
     "tail": [StrOptions({"off", *TAIL_RULES}), TailRule],
@@ -71,9 +69,7 @@ def check_parameters(estimator: Any) -> None:
                 raise InvalidParameterError(f"{name!r} must be a number, not {parameters[name]}.")
         validate_parameter_constraints(constraints, parameters, type(estimator).__name__)
     except InvalidParameterError as error:
-        # A value may show itself on many lines, or by its address.
-        words = " ".join(re.sub(r" at 0x[0-9a-fA-F]+", "", str(error)).split())
-        raise DataError(words if len(words) <= _LONGEST else f"{words[:_LONGEST]} ...") from error
+        raise DataError(one_line(error)) from error
     except (TypeError, ValueError) as error:  # an array has no one truth value to be compared by
         raise DataError(f"An argument of {type(estimator).__name__} cannot be compared ({error}).") from error
     if parameters.get("engine") == "ray" and estimator.method not in ("auto", "scff", "bounded-core"):

@@ -6,6 +6,7 @@ is missing, in any of pandas' ways to write it, becomes NaN. Labels stay labels.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -124,7 +125,11 @@ def _has_number_labels(dtype: Any) -> bool:
 def _object_column(column: pd.Series[Any], name: str) -> pd.Series[Any]:
     kind = pdt.infer_dtype(column, skipna=True)
     if kind in _NUMBERS:
-        return _series(column, pd.to_numeric(column.astype(object).where(column.notna(), np.nan)).astype(np.float64))
+        try:
+            numbers = pd.to_numeric(column.astype(object).where(column.notna(), np.nan)).astype(np.float64)
+        except OverflowError as error:
+            raise DataError(f"Column {name!r} holds a number that no float can; make it smaller.") from error
+        return _series(column, numbers)
     if kind in _TIMES:
         try:
             return _series(column, _days(pd.to_datetime(column, utc=True)))
@@ -145,11 +150,16 @@ def _object_column(column: pd.Series[Any], name: str) -> pd.Series[Any]:
     return _series(column, column.astype(object).map(_label).where(column.notna(), np.nan))
 
 
+def _shown(value: Any) -> str:
+    """The beginning of a value, without its place in memory."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", str(value))[:40]
+
+
 def _check_cells(present: pd.Series[Any], name: str, *, plain: bool) -> None:
     for value in present:
         if not (plain and (isinstance(value, _SCALARS) or _is_label(value))):
             raise DataError(
-                f"Column {name!r} holds {_called(value)} (such as {str(value)[:40]!r}); a cell must be one number, "
+                f"Column {name!r} holds {_called(value)} (such as {_shown(value)!r}); a cell must be one number, "
                 "date or label. Take it apart into columns of its own."
             )
         if isinstance(value, float | np.floating) and np.isinf(value):

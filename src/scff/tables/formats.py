@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import zipfile
 import zlib
 from collections.abc import Collection, Sequence
@@ -74,7 +75,7 @@ def load(path: Path, hints: Hints = Hints()) -> Sheet:  # noqa: B008  (frozen)
     MissingDependency
         If its format needs a package that is not installed.
     """
-    if not path.exists():
+    if not os.path.exists(path):  # which answers for names that no file system takes
         raise DataError(f"There is no file {path}; check the path.")
     try:
         sheet = _load(path, hints)

@@ -161,6 +161,8 @@ def put_together(blocks: Sequence[str], parts: Sequence[Part], categorical: Coll
     DataError
         If a column cannot be used, or two tables have the same name.
     """
+    if not parts:
+        raise DataError("There is no table in it; give at least one.")
     aside = tuple(dict.fromkeys(entry for part in parts for entry in part.naming.aside))
     first = parts[0]
     row_names, id_column = first.sheet.row_names, first.naming.id_column

@@ -245,9 +245,10 @@ def column_names(frame: pd.DataFrame) -> tuple[str, ...]:
         numbers = [isinstance(label, int | float | np.number) and type(label) is not bool for label in labels]
         if not all(numbers):
             odd = next(label for label, text in zip(labels, texts, strict=True) if not text)
+            shown = str(odd).split(" at 0x")[0][:40]
             raise DataError(
-                f"Column name {odd!r} is {type(odd).__name__}, not text; name every column in words, for instance with "
-                "`X.columns = X.columns.map(str)`."
+                f"Column name {shown!r} is {type(odd).__name__}, not text; name every column in words, for instance "
+                "with `X.columns = X.columns.map(str)`."
             )
     names = tuple(map(str, labels))
     check_unique(names)
