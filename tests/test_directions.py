@@ -201,3 +201,24 @@ def test_columns_that_look_too_good_and_columns_not_used_stand_in_the_report():
     assert "column &#x27;told&#x27; alone tells every label" in html
     assert "1 column not used, and why" in html
     assert "<b>still</b>: one value on the labelled rows" in html
+
+
+def test_the_command_reports_on_a_model_of_numbers_with_a_sample_sheet(numbers, tmp_path):
+    from typer.testing import CliRunner
+
+    from scff.cli.main import app
+
+    model, X_test, y_test = numbers
+    model.save(tmp_path / "m.scff")
+    X_test = X_test.set_axis([f"S{i}" for i in range(len(X_test))])
+    X_test.T.rename_axis("gene").to_csv(tmp_path / "expr.tsv.gz", sep="\t")
+    pd.DataFrame({"sample": X_test.index, "dose": y_test.to_numpy()}).to_csv(tmp_path / "meta.csv", index=False)
+    options = ["--test", tmp_path / "expr.tsv.gz", "--samples", tmp_path / "meta.csv", "--target", "dose"]
+    command = ["report", tmp_path / "m.scff", "-o", tmp_path / "r.html", *options]
+    model.fitted_.compiled()  # the weights of this test are found by their path, which a file does not keep
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scff.models.file.load", lambda path: model)
+        done = CliRunner().invoke(app, list(map(str, command)), catch_exceptions=False)
+    assert done.exit_code == 0
+    expected = model.report(X_test, y_test.to_numpy()).quality
+    assert f'data-value="r2">{expected.r2:.3f}<' in (tmp_path / "r.html").read_text()

@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from scff.cli.console import out
+from scff.cli.options import On, OrientName, Samples, request
+from scff.cli.output import print_notes
 from scff.errors import DataError
 
 __all__ = ["report"]
@@ -16,20 +18,29 @@ __all__ = ["report"]
 def report(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="File written by `scff fit`.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")],
-    test: Annotated[Path | None, typer.Option(help="Labelled table held back from fit: shows how good it is.")] = None,
+    test: Annotated[
+        list[str] | None, typer.Option(help="Labelled table held back from fit: shows how good it is.")
+    ] = None,
     target: Annotated[str | None, typer.Option("--target", "-t", help="Label column of the test table.")] = None,
+    samples: Samples = None,
+    on: On = None,
+    orient: OrientName = "auto",
 ) -> None:
     """Write one HTML page that shows what a model used, decided and cost."""
-    from scff.estimators.classifier import FoldedClassifier
     from scff.models.file import load
     from scff.report import write_report
-    from scff.tables.files import read_table
+    from scff.tables.reading import read_dataset
 
-    if (test is None) != (target is None):
+    if (not test) != (target is None):
         raise DataError("--test and --target go together: a labelled table and the name of its label column.")
-    frame = None if test is None else read_table(test)
+    if not test and samples is not None:
+        raise DataError("--samples belongs to a test table; name it with --test.")
     fitted = load(model)
-    if not isinstance(fitted, FoldedClassifier):
-        raise DataError(f"{model} predicts numbers; a report is about a classifier.")
-    write_report(fitted, output, test=frame, target=target)
-    out.print(f"report written to {output}")
+    X = y = None
+    if test:
+        asked = request(test, target=target, samples=samples, on=on, orient=orient)
+        data = read_dataset(asked, like=fitted.fitted_.support)
+        X, y = data.table, data.y
+        print_notes(data.notes)
+    write_report(fitted, output, test=X, target=y)
+    out.print(f"report written to {output}", soft_wrap=True)

@@ -17,7 +17,7 @@ from scff.memory.device import resolve_device
 from scff.memory.meter import PeakMemory
 from scff.report.charts import Bin, Curve, bins_of
 from scff.tables.on_disk import open_wide
-from scff.tables.table import as_table
+from scff.tables.table import Table, as_table
 
 if TYPE_CHECKING:
     from scff.estimators.base import FoldedEstimator
@@ -93,7 +93,7 @@ def split_target(test: Any, target: Any) -> tuple[Any, Any]:
 def known_columns(model: FoldedEstimator, X: Any) -> Any:
     """The columns a model was fitted on, out of a table that may hold others beside them."""
     names = getattr(model, "feature_names_in_", None)
-    if names is None or not hasattr(X, "columns"):
+    if names is None or isinstance(X, Table) or not hasattr(X, "columns"):  # a table was read for this model
         return X
     there = set(X.columns)
     missing = [name for name in names if name not in there]
