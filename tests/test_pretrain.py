@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -163,6 +164,42 @@ def test_recipe_survives_json(tmp_path: Path) -> None:
         RecipeConfig.from_dict({**recipe.to_dict(), "sede": 1})
     with pytest.raises(PretrainError, match="stages"):
         RecipeConfig.from_dict({"model": {}})
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "said"),
+    [
+        ("seed", -1, "seed is a whole number"),
+        ("ema", "most", "ema is a number from 0 to 1"),
+        ("stages", [], "at least one stage"),
+        ("stages", 3, "no recipe"),
+        ("stages.0.steps", 0, "'first': steps"),
+        ("stages.0.rows", [], "'first': rows"),
+        ("stages.1.rows", ["many"], "'second': rows"),
+        ("stages.1.max_columns", 1, "max_columns is a whole number of at least 2"),
+        ("stages.0.mix", {}, "give at least one family a share"),
+        ("stages.0.mix", {"easy": -1.0}, "mix of easy"),
+        ("stages.0.mix", {"hard": 1.0}, "hard"),
+        ("lessons.widths", [2], "lessons: widths"),
+        ("lessons.teacher", 1, "name or the path of a backbone"),
+        ("lessons", [], "no recipe"),
+    ],
+)
+def test_a_recipe_is_looked_at_before_it_is_run(entry: str, value: object, said: str) -> None:
+    plain = toy_recipe().to_dict()
+    *way, last = entry.split(".")
+    part: Any = plain
+    for step in way:
+        part = part[int(step) if step.isdigit() else step]
+    part[last] = value
+    with pytest.raises(PretrainError, match=said):
+        RecipeConfig.from_dict(plain)
+
+
+@pytest.mark.parametrize("change", [{"embed_dim": 7}, {"icl_nhead": 5}, {"col_num_inds": "few"}])
+def test_a_layout_that_is_none_is_said_so(change: dict[str, Any]) -> None:
+    with pytest.raises(PretrainError, match="No network"):
+        network.build(ModelConfig(**{**dataclasses.asdict(TOY_MODEL), **change}), 0)
 
 
 def test_muon_orthogonalises_and_gets_only_matrices() -> None:

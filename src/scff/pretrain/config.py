@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scff.errors import PretrainError
+from scff.pretrain.checks import check_recipe
 
 __all__ = ["LessonConfig", "Mix", "ModelConfig", "RecipeConfig", "Stage"]
 
@@ -251,9 +252,11 @@ class RecipeConfig:
             plain["model"] = ModelConfig(**plain["model"])
             plain["stages"] = tuple(Stage(**_tuples({**one, "mix": Mix(**one["mix"])})) for one in plain["stages"])
             plain["lessons"] = LessonConfig(**_tuples(plain.get("lessons", {})))
-            return cls(**plain)
-        except (TypeError, KeyError, ValueError) as error:
+            recipe = cls(**plain)
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise PretrainError(f"This is no recipe: {error}.") from error
+        check_recipe(recipe)
+        return recipe
 
     @classmethod
     def named(cls, name: str) -> RecipeConfig:

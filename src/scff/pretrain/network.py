@@ -31,12 +31,20 @@ def build(config: ModelConfig, seed: int) -> nn.Module:
     -------
     Module
         A TabICL network in training mode.
+
+    Raises
+    ------
+    PretrainError
+        If there is no such network.
     """
     from tabicl._model.tabicl import TabICL
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model: nn.Module = TabICL(**dataclasses.asdict(config))
+        try:
+            model: nn.Module = TabICL(**dataclasses.asdict(config))
+        except (TypeError, ValueError, AssertionError, RuntimeError, ZeroDivisionError) as error:
+            raise PretrainError(f"No network can be built with this layout: {error}.") from error
     return model.train()
 
 
