@@ -202,6 +202,15 @@ def test_several_tables_are_blocks_joined_by_sample(folder, expression):
     assert facts["top"][0]["block"] == "rna"
 
 
+def test_blocks_with_features_in_rows_are_turned_and_joined(folder, expression):
+    expression.iloc[:, :5].T.rename_axis("gene").assign(symbol="?").to_csv(folder / "rna.tsv", sep="\t")
+    expression.iloc[::-1, 5:].T.rename_axis("protein").to_csv(folder / "protein.csv", sep=";")
+    data = read([folder / "rna.tsv", folder / "protein.csv"], samples=folder / "meta.tsv", target="dx", group="patient")
+    np.testing.assert_allclose(data.table.values, expression[1:])
+    assert data.y.tolist() == LABELS[1:].tolist()
+    assert any("symbol left out" in note for note in data.notes)
+
+
 def test_blocks_in_python_are_a_dict_of_tables(folder, expression):
     blocks = {"rna": expression.iloc[:, :5], "protein": expression.iloc[::-1, 5:]}
     clf = FoldedClassifier("nano", method="raw-core").fit(blocks, LABELS)

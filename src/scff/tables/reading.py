@@ -204,7 +204,7 @@ def assemble(
         part = part_of(sheet, request, key, columns, like)
         if part.naming.sentence:
             notes.append(f"{sheet.origin}: {part.naming.sentence}")
-        described.append([*lines, part.sheet.beside])
+        described.append([*lines, *([part.sheet.beside] if part.sheet.beside.shape[1] else [])])
         parts.append(part)
     if len(parts) > 1:
         rows, said = common_rows([part.sheet for part in parts])

@@ -106,7 +106,9 @@ class Sheet:
         else:  # a row of text among the numbers, such as the label
             mixed = pd.DataFrame(frame.to_numpy(dtype=object).T, columns=list(names))
             turned = Sheet(self.origin, mixed.apply(_as_read), row_names=rows)
-        told = f"{self.origin}: left out {', '.join(map(str, left_out))}, which describe features" if left_out else ""
+        told = (
+            f"{self.origin}: {', '.join(map(str, left_out))} left out, as it tells about features" if left_out else ""
+        )
         return turned, told
 
     def take(self, rows: npt.NDArray[np.int64]) -> Sheet:
