@@ -112,6 +112,29 @@ def test_leaks_row_names_and_blocks_are_in_the_output(tmp_path):
     assert "other: 1 of its" in run("plan", *args)
 
 
+def test_the_report_shows_blocks_rows_flags_and_test_rows_from_two_files(tmp_path):
+    y = np.array(["ill", "well"])[np.arange(N) % 2]
+    names = [f"s{i}" for i in range(N)]
+    frame = BASE.assign(code=np.arange(N) % 2 * 1.5, flat=1.0).set_axis(names, axis=0).rename_axis("sample")
+    frame.iloc[:, :10].to_csv(tmp_path / "rna.csv")
+    frame.iloc[:, 10:].T.to_csv(tmp_path / "other.csv")  # features in rows
+    pd.DataFrame({"sample": names, "dx": y}).to_csv(tmp_path / "meta.csv", index=False)
+    both = [tmp_path / "rna.csv", tmp_path / "other.csv"]
+    sheet = ["--samples", tmp_path / "meta.csv", "-t", "dx"]
+    run("fit", *both, *sheet, "-b", "nano", "-o", tmp_path / "m.scff", "--method", "raw-core")
+    test = ["--test", both[0], "--test", both[1]]
+    run("report", tmp_path / "m.scff", "-o", tmp_path / "r.html", *test, *sheet)
+    page = (tmp_path / "r.html").read_text()
+    assert "Core columns by table: <b>rna</b> 0 of 10 columns, <b>other</b> 1 of 22 columns" in page
+    assert "The 40 labelled rows" in page
+    assert "s39" in page
+    assert "alone tells every label" in page
+    assert "one value on the labelled rows" in page
+    evidence = scff.load(tmp_path / "m.scff").column_evidence(shuffled=0)
+    assert evidence.loc["other:code", "block"] == "other"
+    assert evidence.loc["rna:g0", "block"] == "rna"
+
+
 def test_the_listing_can_be_read_and_copied_at_80_columns():
     done = CliRunner().invoke(app, ["backbones"], env={"COLUMNS": "80"})
     lines = done.stdout.splitlines()

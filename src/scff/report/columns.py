@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from scff.report.subject import Subject
 if TYPE_CHECKING:
     from scff.estimators.base import FoldedEstimator
     from scff.evaluate.evaluation import Evaluation
+    from scff.tables.table import Table
 
 __all__ = ["EFFECT", "column_evidence", "evidence_frame", "strongest"]
 
@@ -45,6 +46,7 @@ def column_evidence(
         One row per column of the table, indexed by its name:
 
         - ``position``: where the column stands in the table, from 0;
+        - ``block``: the table it came from, where there were several;
         - ``F``, ``p``, ``q``: one-way ANOVA of the column alone, for numbers the F test of a linear regression; ``q``
           is ``p`` adjusted after Benjamini and Hochberg;
         - ``effect``, ``high_in``, ``mean_<class>``: which way it goes. The effect is in units of the spread within the
@@ -97,20 +99,22 @@ def evidence_frame(
     if worth is not None:
         change[worth.columns], noise[worth.columns] = worth.change, worth.noise
     goes = directions(subject.fitted)
+    fields: dict[str, Any] = {
+        "position": np.arange(plan.n_columns),
+        **_blocks(subject.fitted.support),
+        "F": plan.f,
+        "p": plan.p,
+        "q": plan.q,
+        **{str(name): goes[name].to_numpy() for name in goes},
+        "stratum": stratum,
+        "leaf": leaf_of,
+        "used": subject.used(),
+        "shuffle_loss_change": change,
+        "shuffle_noise": noise,
+        EFFECT: effects[leaf_of],
+    }
     frame = pd.DataFrame(
-        {
-            "position": np.arange(plan.n_columns),
-            "F": plan.f,
-            "p": plan.p,
-            "q": plan.q,
-            **{name: goes[name].to_numpy() for name in goes},
-            "stratum": stratum,
-            "leaf": leaf_of,
-            "used": subject.used(),
-            "shuffle_loss_change": change,
-            "shuffle_noise": noise,
-            EFFECT: effects[leaf_of],
-        },
+        fields,
         index=pd.Index([plan.name(j) for j in range(plan.n_columns)], name="column"),
     )
     if evaluation is not None and evaluation.columns is not None:
@@ -124,3 +128,9 @@ def evidence_frame(
         for name in ("core_share", "rank", "rank_low", "rank_high"):
             frame[name] = steady[name].to_numpy()
     return frame.iloc[np.argsort(-plan.f, kind="stable")]
+
+
+def _blocks(support: Table) -> dict[str, Any]:
+    """The block of every column, where there are several."""
+    names = [block.name for block in support.blocks for _ in range(block.start, block.stop)]
+    return {"block": names} if names else {}

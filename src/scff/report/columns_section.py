@@ -16,6 +16,7 @@ from scff.report.svg import significant
 if TYPE_CHECKING:
     from scff.estimators.fitted import Fitted
     from scff.report.subject import Subject
+from scff.report.table_section import said_of_blocks, said_of_rows
 
 __all__ = ["payload", "uneven", "used"]
 
@@ -50,7 +51,7 @@ def used(subject: Subject, evidence: pd.DataFrame) -> str:
         for key, label, css, tip in [("way", way[0], "", way[1]) if head[0] == "way" else head for head in _HEADS]
     )
     return (
-        f'{_flags(subject.fitted)}<p class="say">{_say(subject)}</p><ol '
+        f'{_flags(subject.fitted)}{said_of_blocks(subject.fitted, subject.plan)}<p class="say">{_say(subject)}</p><ol '
         f'class="bars">{_bars(subject, evidence)}</ol><h3>All {n:,} columns</h3>'
         '<div class="tools"><input type="search" id="search" placeholder="Search columns by name" '
         f'aria-label="Search columns by name" aria-controls="grid">{_chips(subject)}<span id="count" class="muted '
@@ -61,7 +62,7 @@ def used(subject: Subject, evidence: pd.DataFrame) -> str:
         f"</colgroup><thead><tr>{heads}</tr></thead><tbody></tbody></table></div>"
         "<noscript><p>The table of all columns needs JavaScript; the strongest are listed above.</p></noscript>"
         '<p class="print-only small">The first 60 rows are printed; open the page to search all of them.</p>'
-        f"{_explained(n, numbers)}{_unused(subject)}"
+        f"{_explained(n, numbers)}{_unused(subject)}{said_of_rows(subject.fitted)}"
     )
 
 
