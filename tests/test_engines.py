@@ -119,7 +119,7 @@ def ray():
     """A local Ray cluster of two workers."""
     ray = pytest.importorskip("ray", reason="ray is not installed: pip install ray")
     # Ray's workers give way to everything else, and on a busy machine would not get to import what they need.
-    os.environ["RAY_worker_niceness"] = "0"
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=200 << 20)
     yield ray
     ray.shutdown()
