@@ -147,13 +147,14 @@ class LeafEncoder:
         out = own_pages(n_rows, n_cls + width, size)
         out[:, :n_cls] = tokens
         step = max(1, self._block_bytes // (4 * size * max(n_rows, 1)))
+        embed = self._their_block if self._kernels is None else self._kernels.embed
         for start in range(0, width, step):
             block = features_WTg[start : start + step]
             total: torch.Tensor | None = None
             for digit, whole in enumerate(caches):
                 part = KVCache() if labels is not None else whole[start : start + step]
                 y = None if labels is None else labels[digit].expand(len(block), -1)
-                embedded = self._embed_block(block, part, y)
+                embedded = embed(block, part, y)
                 if fill:
                     _fill(whole, part, start, width)
                 total = embedded if total is None else total + embedded
@@ -163,10 +164,8 @@ class LeafEncoder:
             out[:, n_cls + start : n_cls + start + len(block)] = total.transpose(0, 1)
         return out
 
-    def _embed_block(self, features_WTg: torch.Tensor, kv: KVCache, y: torch.Tensor | None) -> torch.Tensor:
-        """Column embedding of a block of columns: of the support with its labels, or of queries by what it taught."""
-        if self._kernels is not None:
-            return self._kernels.embed(features_WTg, kv, y)
+    def _their_block(self, features_WTg: torch.Tensor, kv: KVCache, y: torch.Tensor | None) -> torch.Tensor:
+        """TabICL's own embedding of a block of columns; `Kernels.embed` says what they are."""
         embedded: torch.Tensor = self._columns._compute_embeddings_with_cache(
             features_WTg,
             col_cache=kv,
