@@ -153,18 +153,18 @@ def test_weights_are_loaded_once_per_process():
 def test_a_changed_upstream_is_one_clear_error(checkpoint_dir, monkeypatch):
     from tabicl._model.embedding import ColEmbedding
 
-    original = ColEmbedding._compute_embeddings_with_cache
+    original = ColEmbedding._compute_embeddings
 
     def drifted(self, *args, **kwargs):
         out = original(self, *args, **kwargs)
         return out + torch.linspace(0, 9, out.shape[-1]).sin()
 
-    monkeypatch.setattr(ColEmbedding, "_compute_embeddings_with_cache", drifted)
+    monkeypatch.setattr(ColEmbedding, "_compute_embeddings", drifted)
     monkeypatch.setattr(registry, "_LOADED", {})
-    # Upstream's own cached path uses the same function, so only folded and uncached native drift apart.
+    # Upstream's own inference has changed, and what is packed here has not.
     with pytest.raises(BackboneError, match="no longer reproduces"):
         load_backbone(str(checkpoint_dir / "v2.ckpt"), CPU)
-    monkeypatch.delattr(ColEmbedding, "_compute_embeddings_with_cache")
+    monkeypatch.delattr(ColEmbedding, "_compute_embeddings")
     with pytest.raises(BackboneError, match="not one this version knows"):
         load_backbone(str(checkpoint_dir / "v2.ckpt"), CPU)
 

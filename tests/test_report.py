@@ -104,11 +104,14 @@ def test_the_page_answers_every_question_in_order(fitted):
     assert html.count("<g opacity") == sum(min(len(stratum), 54) for stratum in leaves)
     # Tail: every candidate with its six checks, the steps and the reason.
     decided = decision(subject)
-    assert decided.reason.replace("'", "&#x27;") in html
+    if decided is None:  # nothing that earned weight folds columns
+        assert all(reading.plan is None for reading in model.fitted_.readings)
+    else:
+        assert decided.reason.replace("'", "&#x27;") in html
     if model.method == "scff":
         assert decided.gate is model.gate_
         assert model.gate_.candidates
-    for candidate in decided.gate.candidates:
+    for candidate in decided.gate.candidates if decided else ():
         part = html.split(f'data-candidate="{candidate.name}"')[1].split("</table>")[0]
         assert part.count("<tr") == 7
         for pair in (candidate.fisher_a, candidate.fisher_b, candidate.nll_ab, candidate.nll_ba):
