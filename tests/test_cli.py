@@ -167,7 +167,7 @@ def test_columns_missing_at_predict_are_named(folder, model):
     pd.read_parquet(folder / "test.parquet").drop(columns=["mean radius", "mean area"]).to_csv(folder / "few.csv")
     done = scff("predict", model, folder / "few.csv", "-o", folder / "never.csv")
     assert done.returncode == 2
-    assert "few.csv: The column 'mean radius' and 1 more that the model was fitted on is missing" in done.stderr
+    assert "few.csv lacks the column 'mean radius' and 1 more that the model was fitted on" in done.stderr
     assert not (folder / "never.csv").exists()
 
 

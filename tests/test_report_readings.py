@@ -132,7 +132,7 @@ def test_only_the_columns_that_are_read_count_as_used(example):
 
 def test_why_a_trial_left_the_tail_out():
     assert "the Tail is switched off" in report_models.noisy(leaf_width=64, tail="off").model.report().html
-    multiclass = report_models.digits().model.report().html
+    multiclass = report_models.digits(trials=0).model.report().html
     assert "a task of 10 classes keeps to the Core" in multiclass
 
 

@@ -82,10 +82,11 @@ def test_routing_and_folding_never_load_the_whole_file(files, monkeypatch):
     monkeypatch.setattr(ParquetColumns, "_decode", watched)
     monkeypatch.setattr("scff.plan.column_scores._BLOCK_BYTES", 8 * 70 * 50)
     monkeypatch.setattr("scff.backbones.shared.varying.BLOCK", 50)
+    monkeypatch.setattr("scff.plan.leaks._BLOCK", 50)
     support, _ = open_labelled(folder / "support.parquet", "label")
     clf = paper("nano", leaf_width=32, tail="raw-residual").fit(support, y)
     assert max(largest) == 50
-    assert sum(largest) == 3 * 300  # looking for constants, scoring, encoding
+    assert sum(largest) == 5 * 300  # looking for constants, scoring, what looks too good (twice), encoding
     del largest[:]
     clf.predict_proba(open_wide(folder / "query.parquet"))
     assert max(largest) <= 32

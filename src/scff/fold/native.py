@@ -62,7 +62,7 @@ class OneLeaf:
 
     def predict(self, rows: Table) -> torch.Tensor:
         """Logits_QK of query rows."""
-        return torch.cat([self._predict(part) for part in self.view.prepare(rows).chunks(self._query_chunk)])
+        return torch.cat([self._predict(part) for part in rows.chunks(self._query_chunk)])
 
     def _predict(self, rows: Table) -> torch.Tensor:
         cache, context = self.kept
