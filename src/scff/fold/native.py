@@ -66,4 +66,5 @@ class OneLeaf:
 
     def _predict(self, rows: Table) -> torch.Tensor:
         cache, context = self.kept
-        return self.view.predict(context, self.view.encode_query([self.view.columns], cache, rows)[0])
+        message_1QE = self.view.encode_query([self.view.columns], cache, self.view.prepare(rows))
+        return self.view.predict(context, message_1QE[0])
