@@ -71,12 +71,13 @@ class Weights:
 class Limits:
     """What a backbone can take; None means no limit of its own.
 
-    ``leaf_width`` and ``classes`` are enforced; ``rows`` says how many support rows it was made for.
+    ``leaf_width``, ``classes`` and ``views`` are enforced; ``rows`` says how many support rows it was made for.
     """
 
     leaf_width: int | None = None
     classes: int | None = None
     rows: int | None = None
+    views: int | None = None
 
 
 @dataclass(frozen=True)

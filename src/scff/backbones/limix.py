@@ -112,7 +112,7 @@ def _spec(name: str, size: str) -> BackboneSpec:
         weights=Weights(f"LimiX-{size}.ckpt", f"stableai-org/LimiX-{size}"),
         code_licence="Apache-2.0",
         weights_licence="LimiX Model License (research; commercial by agreement)",
-        limits=Limits(classes=10),
+        limits=Limits(classes=10, views=1),
         requires=_REQUIRES,
         recognises=_recognises,
     )

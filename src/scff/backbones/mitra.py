@@ -101,7 +101,7 @@ SPECS = (
         weights=Weights("model.safetensors", "autogluon/mitra-classifier", beside=("config.json",)),
         code_licence="Apache-2.0",
         weights_licence="Apache-2.0",
-        limits=Limits(classes=10, rows=8192),
+        limits=Limits(classes=10, rows=8192, views=1),
         requires=_REQUIRES,
         recognises=partial(has_tensors, prefix="x_embedding."),
     ),

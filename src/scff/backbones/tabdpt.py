@@ -84,7 +84,7 @@ def _load(path: Path, device: torch.device) -> JointBackbone:
         raise not_installed("TabDPT", error, _REQUIRES) from error
     with fitting(path, Exception):  # the package raises many types for a file that does not fit
         model = TabDPTClassifier(model_weight_path=str(path), device=str(device), verbose=False).model
-    limits = Limits(leaf_width=int(model.num_features), classes=int(model.n_out))
+    limits = Limits(leaf_width=int(model.num_features), classes=int(model.n_out), views=1)
     return probed(JointBackbone(replace(SPECS[0], limits=limits), path, model, device, TabDPTView, temperature=1.0))
 
 
@@ -101,7 +101,7 @@ SPECS = (
         weights=Weights("tabdpt1_3.safetensors", "Layer6/TabDPT"),
         code_licence="Apache-2.0",
         weights_licence="Apache-2.0",
-        limits=Limits(classes=10),
+        limits=Limits(classes=10, views=1),
         requires=_REQUIRES,
         recognises=_recognises,
     ),

@@ -97,7 +97,7 @@ SPECS = (
         ),
         code_licence="Apache-2.0",
         weights_licence="TabFM Non-Commercial License v1.0",
-        limits=Limits(classes=10),
+        limits=Limits(classes=10, views=1),
         requires=_REQUIRES,
         recognises=partial(has_tensors, prefix="cell_embedder."),
     ),

@@ -43,7 +43,7 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
     leaf_width: int
     fdr: float
     memory_limit: int | str | None
-    n_estimators: int
+    n_estimators: int | Literal["auto"]
     device: str
     cache: CacheMode
     random_state: int
@@ -156,7 +156,7 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
         return Settings(
             leaf_width=self.leaf_width,
             fdr=self.fdr,
-            n_views=self.n_estimators,
+            n_views=1 if self.n_estimators == "auto" else self.n_estimators,  # counted when the table is known
             random_state=self.random_state,
             cache=self.cache,
             limit=None if self.memory_limit is None else parse_bytes(self.memory_limit),

@@ -31,6 +31,7 @@ from scff.trials.contest import contest
 from scff.trials.presentations import Paper
 from scff.trials.reading import Choice, read
 from scff.trials.trial import Verdict
+from scff.trials.views import views_within
 
 __all__ = ["FoldedClassifier"]
 
@@ -61,8 +62,9 @@ class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ig
         ``"no-single-leaf-fallback"`` and ``"no-binary-restriction"`` are the paper's controls.
     memory_limit : int or str, optional
         Budget for the memory that fit and predict add, such as ``"2GiB"``. It changes block sizes, never the result.
-    n_estimators : int, default=1
-        Number of the backbone's own ensemble views to fold and average.
+    n_estimators : int or "auto", default=1
+        Number of the backbone's own ensemble views to fold and average; ``"auto"`` takes up to eight, as many as a
+        budget of the backbone's own arithmetic pays for, so that a large table stays at one.
     device : str, default="auto"
         ``"auto"`` is CUDA where there is one, otherwise the CPU.
     cache : bool or "disk", default=True
@@ -135,7 +137,7 @@ class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ig
         fdr: float = 0.05,
         tail: str | TailRule = "paper",
         memory_limit: int | str | None = None,
-        n_estimators: int = 1,
+        n_estimators: int | Literal["auto"] = 1,
         device: str = "auto",
         cache: CacheMode = True,
         random_state: int = 0,
@@ -219,6 +221,8 @@ class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ig
             if self.method == "auto":
                 answered = contest([case, *map(case.read_by, backbones[1:])], self.trials, groups)
                 case, choices, verdicts = answered.case, answered.choices, answered.verdicts
+            if self.n_estimators == "auto":
+                case = case.seen_through(views_within(case, choices))
             plan = None if self.method == "native" else case.plan
             planned = time.perf_counter()
             readings = []
@@ -231,7 +235,7 @@ class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ig
             y=codes,
             classes=classes,
             checkpoint=CheckpointRef.of(case.backbone),
-            settings=settings,
+            settings=case.settings,
             plan=plans[0] if plans else plan,
             choices=choices,
             gates=tuple(reading.gates for reading in readings),

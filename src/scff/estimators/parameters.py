@@ -30,7 +30,7 @@ _SHARED: dict[str, Any] = {
     "leaf_width": [Interval(Integral, 1, None, closed="left")],
     "fdr": [Interval(Real, 0, 1, closed="neither")],
     "memory_limit": [None, str, Interval(Real, 0, None, closed="neither")],
-    "n_estimators": [Interval(Integral, 1, 1024, closed="both")],
+    "n_estimators": [StrOptions({"auto"}), Interval(Integral, 1, 1024, closed="both")],
     "device": [str],
     "cache": [StrOptions({"disk"}), Options(bool, {True, False})],
     "random_state": [Interval(Integral, 0, 2**32 - 1, closed="both")],

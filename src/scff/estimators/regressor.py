@@ -26,6 +26,7 @@ from scff.tables.targets import number_target
 from scff.trials.case import Case
 from scff.trials.presentations import Paper
 from scff.trials.reading import Choice, read
+from scff.trials.views import views_within
 
 __all__ = ["FoldedRegressor"]
 
@@ -50,8 +51,8 @@ class FoldedRegressor(Explained, RegressorMixin, FoldedEstimator):  # type: igno
         Level of the Benjamini-Hochberg count that sizes the Core.
     memory_limit : int or str, optional
         Budget for the memory that fit and predict add, such as ``"2GiB"``. It changes block sizes, never the result.
-    n_estimators : int, default=1
-        Number of the backbone's own ensemble views to fold and average.
+    n_estimators : int or "auto", default=1
+        Number of the backbone's own ensemble views to fold and average; ``"auto"`` as for `FoldedClassifier`.
     device : str, default="auto"
         ``"auto"`` is CUDA where there is one, otherwise the CPU.
     cache : bool or "disk", default=True
@@ -87,7 +88,7 @@ class FoldedRegressor(Explained, RegressorMixin, FoldedEstimator):  # type: igno
         leaf_width: int = 128,
         fdr: float = 0.05,
         memory_limit: int | str | None = None,
-        n_estimators: int = 1,
+        n_estimators: int | Literal["auto"] = 1,
         device: str = "auto",
         cache: CacheMode = True,
         random_state: int = 0,
@@ -149,6 +150,8 @@ class FoldedRegressor(Explained, RegressorMixin, FoldedEstimator):  # type: igno
         case = Case(backbone, support, target, settings)
         varies = bool(target.min() < target.max())  # a constant target needs no model
         choices = (Choice(Paper(self.method)),)
+        if self.n_estimators == "auto" and varies:
+            case = case.seen_through(views_within(case, choices))
         with PeakMemory(device) as compiling:
             plan = case.plan if varies and self.method != "native" else None
             planned = time.perf_counter()
@@ -159,7 +162,7 @@ class FoldedRegressor(Explained, RegressorMixin, FoldedEstimator):  # type: igno
             y=target,
             classes=None,
             checkpoint=CheckpointRef.of(backbone),
-            settings=settings,
+            settings=case.settings,
             plan=plan,
             choices=choices,
             gates=((),),

@@ -227,6 +227,12 @@ class Case:
         """The same rows for another backbone; what knows no model is made once for both."""
         return replace(self, backbone=backbone)
 
+    def seen_through(self, n_views: int) -> Case:
+        """The same rows, read through that many of the backbone's views."""
+        if n_views == self.settings.n_views:
+            return self
+        return replace(self, settings=replace(self.settings, n_views=n_views))
+
     def relabelled(self, y: IntArray) -> Case:
         """The same rows with other labels; what knows no label is made once for both."""
         return replace(self, y=y, _labelled={})
