@@ -56,8 +56,8 @@ def test_where_nothing_is_approved_the_answer_is_the_papers_core_bit_for_bit(tin
     assert "trials=0" in asked_nothing.verdicts_[0].reason
 
 
-def test_a_mixture_that_does_not_lower_the_held_back_loss_is_refused(tiny):
-    X, y, _ = make_wide(n_support=40)
+def test_the_core_is_read_alone_where_held_back_rows_leave_weight_to_nothing_else(tiny):
+    X, y, _ = make_wide(n_support=120)
     episode = episode_of(case_of(tiny, X, y))
     answers = np.concatenate([y[split.new] for split in episode.splits])
     sure = np.where(answers[:, None] == np.arange(2), 0.95, 0.05)
@@ -67,10 +67,27 @@ def test_a_mixture_that_does_not_lower_the_held_back_loss_is_refused(tiny):
     assert not refused.approved
     assert [one.weight for one in refused.tried] == [1.0, 0.0]
     assert refused.temperature == 1.0
+    assert "nothing else" in refused.reason
     taken = judge({("core", 1.0): wrong, ("company", 1.0): sure}, episode, alternatives)
     assert taken.approved
     assert taken.gain > 0
     assert taken.tried[1].weight > 0.8
+
+
+def test_a_few_rows_that_praise_the_core_do_not_decide_alone(tiny):
+    X, y, _ = make_wide(n_support=40)
+    episode = episode_of(case_of(tiny, X, y))
+    answers = np.concatenate([y[split.new] for split in episode.splits])
+    sure, less = (np.where(answers[:, None] == np.arange(2), p, 1 - p) for p in (0.9, 0.8))
+    held = {("core", 1.0): sure, ("company", 1.0): less}
+    verdict = judge(held, episode, {"core": Core(), "company": Company()})
+    assert verdict.approved
+    assert verdict.gain < 0
+    assert "lucky" in verdict.reason
+    assert verdict.tried[0].weight > 0.6
+    # What that can cost is bounded, whatever the other one says.
+    wrong = judge(held | {("company", 1.0): sure[:, ::-1]}, episode, {"core": Core(), "company": Company()})
+    assert wrong.loss < -np.log(0.9) + np.log(38 / 30)  # thirty rows set the weights for ten
 
 
 def test_the_verdict_is_a_function_of_the_labelled_rows_and_survives_saving(tiny, wide):
