@@ -82,7 +82,7 @@ def test_records_are_complete_receipts(done, panel):
         assert record.ok
         assert record.checkpoint_sha256 == checkpoint_of("nano")
         assert record.data_digest == f"sha256:{panel[record.key.dataset].sha256}"
-        assert set(record.seconds) == {"load", "plan", "compile", "predict", "total"}
+        assert set(record.seconds) == {"load", "plan", "compile", "predict", "total", "cpu"}
         assert record.memory["peak"] == record.memory["start"] + record.memory["added"]
         assert record.memory["added"] > 1 << 20
         assert record.memory["meter"] in ("linux-hwm", "sampler", "cuda")
@@ -215,7 +215,7 @@ def test_out_of_memory_halves_the_chunk_on_both_arms(panel, tmp_path, monkeypatc
             return ArmResult("oom", "can't allocate memory")
         rows = len(request.X_query)
         memory = {"meter": "linux-hwm", "start": 1, "peak": 2, "added": 1}
-        seconds = dict.fromkeys(("load", "plan", "compile", "predict", "total"), 1.0)
+        seconds = dict.fromkeys(("load", "plan", "compile", "predict", "total", "cpu"), 1.0)
         classes = np.unique(request.y_support)
         return ArmResult(
             "ok", "", np.full((rows, len(classes)), 1 / len(classes)), classes, seconds, memory, {}, {}, {}, sha

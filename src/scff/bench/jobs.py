@@ -96,8 +96,9 @@ class Job:
 
     @property
     def cost(self) -> float:
-        """A rough weight for ordering and for the time to go: something for every cell, and more for a wide one."""
-        return len(self.arms) * float(200 + (self.dataset.features or 100) + self.variant.nuisance)
+        """A rough weight for ordering and for the time to go: something for every cell, more for a wide or a long one."""
+        rows = min(self.variant.context or 2048, self.dataset.rows or 1000)
+        return len(self.arms) * float(200 + (self.dataset.features or 100) + self.variant.nuisance) * (0.3 + rows / 1000)
 
 
 @dataclass(frozen=True)
@@ -234,6 +235,7 @@ def _record(task: Task, job: Job, settings: RunSettings, arm: Arm, chunk: int, r
         record,
         metrics=measure(result.proba, result.classes, task.y_query),
         seconds=result.seconds,
+        repeats=settings.repeats,
         memory=result.memory,
         plan=result.plan,
         gate=result.gate,
@@ -264,6 +266,8 @@ def _usable(record: Record | None, arm: Arm, job: Job, settings: RunSettings) ->
         return record
     declared = job.dataset.sha256
     if declared and record.data_digest and record.data_digest != f"sha256:{declared}":
+        return None
+    if record.ok and record.repeats < settings.repeats:  # a single, cold timing beside the median of several
         return None
     return record if record.settings_hash == arm.settings_hash else None
 

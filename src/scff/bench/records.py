@@ -77,7 +77,10 @@ class Record:
     metrics : dict
         See `scff.bench.metrics.METRICS`.
     seconds : dict
-        "load", "plan", "compile", "predict", "total" (all but loading the weights).
+        "load", "plan", "compile", "predict", "total" (all but loading the weights), and "cpu", the processor's time of
+        fitting and predicting once, all threads together: what else the machine does is not in it.
+    repeats : int
+        Timed predictions; "predict" is their median.
     memory : dict
         "meter", "start", "peak", "added" in bytes.
     plan : dict
@@ -108,6 +111,7 @@ class Record:
     query_chunk: int = 0
     metrics: dict[str, float | None] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    repeats: int = 1
     memory: dict[str, Any] = field(default_factory=dict)
     plan: dict[str, Any] = field(default_factory=dict)
     gate: dict[str, Any] = field(default_factory=dict)

@@ -120,14 +120,16 @@ def run_arm(request: ArmRequest) -> ArmResult:
         model = build(request.arm, request.backbone, device, request.query_chunk)
         gc.collect()
         with PeakMemory(torch.device(device)) as meter:
-            fit_started = time.perf_counter()
+            cpu_started, fit_started = time.process_time(), time.perf_counter()
             model.fit(request.X_support, request.y_support)
             fitted = time.perf_counter()
             times = []
-            for _ in range(request.repeats + (request.repeats > 1)):  # repeated timings have one warm-up
+            for turn in range(request.repeats + (request.repeats > 1)):  # repeated timings have one warm-up
                 predict_started = time.perf_counter()
                 proba = _predict(model, request.X_query, request.query_chunk)
                 times.append(time.perf_counter() - predict_started)
+                if turn == 0:
+                    cpu = time.process_time() - cpu_started
         digest = checkpoints.sha256(Path(weights.path)) if weights is not None else ""
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, MemoryError) or _is_out_of_memory(error):
@@ -143,6 +145,7 @@ def run_arm(request: ArmRequest) -> ArmResult:
         "compile": fitted - fit_started - float(inner.get("plan", 0.0)),
         "predict": predict,
         "total": fitted - fit_started + predict,
+        "cpu": cpu,
     }
     memory = {"meter": meter.meter, "start": meter.start, "peak": meter.peak, "added": meter.added}
     record = model.fitted_ if isinstance(model, FoldedClassifier) else None
