@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -381,6 +382,28 @@ def _tabfm_proba(path: Path, Xs: Array, ys: Array, Xq: Array) -> Array:
     return np.asarray(model.predict_proba(Xq))
 
 
+def tiny_geneicl(path: Path) -> Path:
+    """A GeneICL of its package's own class."""
+    from geneicl.model import GeneICL
+
+    arch = {"embed_dim": 16, "n_blocks": 2, "nhead": 2, "n_think_rows": 2, "n_cls_cols": 2, "loop_iters": 3}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = perturb(GeneICL(**arch), scale=0.05)
+    torch.save({"arch": arch | {"loop": True}, "model": model.state_dict()}, path)
+    return path
+
+
+def geneicl_proba(path: Path, Xs: Array, ys: Array, Xq: Array) -> Array:
+    """The package's own estimator; its loader runs code that a file brings along, so it is told not to."""
+    import geneicl
+
+    load = torch.load
+    with mock.patch("torch.load", lambda *args, **options: load(*args, **{**options, "weights_only": True})):
+        model = geneicl.GeneICL(ckpt=path, device="cpu")
+    return model.fit(Xs, ys).predict_proba(Xq)
+
+
 @dataclass(frozen=True)
 class Adapter:
     """One adapter for the contract suite.
@@ -435,6 +458,7 @@ ADAPTERS = {
     "mitra": Adapter(tiny_mitra, "tabtune", _mitra_proba),
     "tabdpt": Adapter(lambda folder: tiny_tabdpt(folder / "tabdpt.safetensors"), "tabdpt", _tabdpt_proba),
     "tabfm": Adapter(tiny_tabfm, "tabfm", _tabfm_proba),
+    "geneicl": Adapter(lambda folder: tiny_geneicl(folder / "geneicl.pt"), "geneicl", geneicl_proba),
 }
 
 os.environ.setdefault("TABPFN_DISABLE_TELEMETRY", "1")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from scff.backbones import get_spec, listing, specs
+from scff.backbones.base import Weights
+from scff.backbones.weights import checkpoints
+from scff.cli.backbones import app
 from scff.errors import BackboneNotAvailable, CheckpointError, CheckpointMissing
 
 PAGE = Path(__file__).parents[1] / "docs" / "backbones.rst"
@@ -96,3 +101,26 @@ def test_missing_weights_and_unknown_names(bare):
         listing.path("tabpfn-v1")
     with pytest.raises(BackboneNotAvailable, match="no backbone 'tabpfn-9'"):
         listing.path("tabpfn-9")
+
+
+def test_a_model_that_is_not_here_has_its_reason_wherever_one_asks():
+    with pytest.raises(BackboneNotAvailable, match="no row representation"):
+        get_spec("EXAONE-Tabular")
+    assert "not here: all of its twelve layers" in listing.docs_table()
+    said = CliRunner().invoke(app, []).output
+    assert "exaone-tabular" in said
+    assert "no row representation" in said
+
+
+def test_weights_inside_an_upstream_package_are_found_without_importing_it(bare, tmp_path, monkeypatch):
+    package = tmp_path / "bringsweights"
+    (package / "files").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise RuntimeError('imported')")
+    weights = Weights("w.pt", package="bringsweights/files")
+    assert checkpoints.find(weights) is None
+    (package / "files" / "w.pt").write_bytes(b"x")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert checkpoints.find(weights) == (package / "files" / "w.pt", "package")
+    missing = replace(get_spec("geneicl"), weights=Weights("w.pt", package="nosuchpackage/files"))
+    with pytest.raises(CheckpointMissing, match="pip install nosuchpackage"):
+        checkpoints.fetch(missing)

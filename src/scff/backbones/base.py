@@ -1,10 +1,9 @@
 """What a backbone is: two small protocols, and the facts it states about itself.
 
-A **row backbone** has a fixed-width row representation between its feature encoder and its context encoder, so a wide
-table can be encoded leaf by leaf and merged there. A **token backbone** keeps a feature-token axis to the end.
+A **row backbone** has a row representation between feature and context encoder, where leaves are merged. A **token
+backbone** keeps a feature-token axis to the end.
 
-Shape legend: ``S`` support rows, ``Q`` query rows, ``G`` leaves of one group, ``W`` columns of a leaf, ``E``
-representation width, ``K`` classes.
+Shapes: ``S`` support rows, ``Q`` query rows, ``G`` leaves of a group, ``W`` columns of a leaf, ``E`` width, ``K`` classes.
 """
 
 from __future__ import annotations
@@ -57,6 +56,8 @@ class Weights:
         For files that are on no hub: ``pypi:<project>==<version>/<path>``, a file in a source distribution.
     beside : tuple of str
         Other files of the repository that must stand next to it.
+    package : str or None
+        Import name of the upstream package that brings it along, and the folder in it.
     """
 
     filename: str
@@ -65,6 +66,7 @@ class Weights:
     embedded: bool = False
     fetch: str | None = None
     beside: tuple[str, ...] = ()
+    package: str | None = None
 
 
 @dataclass(frozen=True)

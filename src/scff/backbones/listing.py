@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from scff.backbones.absent import ABSENT
 from scff.backbones.base import BackboneSpec
 from scff.backbones.registry import get_spec, specs
 from scff.backbones.shared.probe import package_of
@@ -34,8 +35,9 @@ class BackboneRow:
         The package it needs, empty where scff itself is enough.
     installed : bool
         Whether that package is there.
-    where : {"embedded", "local", "cached", "missing", "by path"}
-        Where the weights are: in the package, in ``SCFF_CHECKPOINT_DIR``, in scff's or the hub's cache.
+    where : {"embedded", "package", "local", "cached", "missing", "by path"}
+        Where the weights are: in scff, in the upstream package, in ``SCFF_CHECKPOINT_DIR``, in scff's or the hub's
+        cache.
     path : Path or None
     command : str
         The one command that gets what is missing, empty where nothing is.
@@ -136,6 +138,7 @@ def docs_table() -> str:
                 _source(spec),
             ]
         )
+    lines += [[f"``{name}``", "", "", f"not here: {reason}", *[""] * 5] for name, reason in ABSENT.items()]
     rows = ["\n      - ".join(line).replace("- \n", "-\n").rstrip() for line in lines]
     return ".. list-table::\n    :header-rows: 1\n\n" + "\n".join(f"    * - {row}" for row in rows)
 
@@ -217,6 +220,8 @@ def _source(spec: BackboneSpec) -> str:
         return "your file, by path"
     if weights.embedded:
         return "in this package"
+    if weights.package is not None:
+        return f"in ``{weights.package.partition('/')[0]}`` itself"
     if weights.fetch is not None:
         return f"PyPI ``{weights.fetch.removeprefix('pypi:').partition('/')[0]}``"
     return f"`{weights.repo} <https://huggingface.co/{weights.repo}>`__" if weights.repo else "your file, by path"

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from scff.backbones.absent import ABSENT
 from scff.backbones.base import Backbone, BackboneSpec, Task
 from scff.backbones.weights import checkpoints
 from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError, CheckpointMissing
@@ -100,12 +101,12 @@ def specs() -> dict[str, BackboneSpec]:
 def _discover() -> None:
     global _discovered
     _discovered = True  # a plug-in that asks for the list while it is imported gets what is there so far
-    from scff.backbones import limix, mitra, orion_msp, tabdpt, tabfm
+    from scff.backbones import geneicl, limix, mitra, orion_msp, tabdpt, tabfm
     from scff.backbones.tabicl import files as tabicl
     from scff.backbones.tabpfn import files as tabpfn
     from scff.backbones.tabpfn import v1 as tabpfn_v1
 
-    for family in (tabicl, tabpfn_v1, tabpfn, limix, orion_msp, mitra, tabdpt, tabfm):
+    for family in (tabicl, tabpfn_v1, tabpfn, limix, orion_msp, mitra, tabdpt, tabfm, geneicl):
         for spec in family.SPECS:
             register(spec)
     for point in entry_points(group="scff.backbones"):
@@ -126,6 +127,8 @@ def get_spec(name: str) -> BackboneSpec:
     """
     spec = _called(name)
     if spec is None:
+        if name.lower() in ABSENT:
+            raise BackboneNotAvailable(f"There is no backbone {name!r} here: {ABSENT[name.lower()]}.")
         raise BackboneNotAvailable(
             f"There is no backbone {name!r}; known are {', '.join(specs())}, or pass the path of a checkpoint."
         )

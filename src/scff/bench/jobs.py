@@ -96,9 +96,11 @@ class Job:
 
     @property
     def cost(self) -> float:
-        """A rough weight for ordering and for the time to go: something for every cell, more for a wide or a long one."""
+        """A rough weight for ordering and for the time to go: a wide or a long table counts more."""
         rows = min(self.variant.context or 2048, self.dataset.rows or 1000)
-        return len(self.arms) * float(200 + (self.dataset.features or 100) + self.variant.nuisance) * (0.3 + rows / 1000)
+        return (
+            len(self.arms) * float(200 + (self.dataset.features or 100) + self.variant.nuisance) * (0.3 + rows / 1000)
+        )
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from scff.backbones import listing
+from scff.backbones.absent import ABSENT
 from scff.cli.console import out
 
 __all__ = ["app"]
@@ -46,6 +47,8 @@ def list_backbones(context: typer.Context, as_json: Json = False) -> None:
             out.print(f"  also called {', '.join(row.aliases)}")
         if row.command:
             out.print(f"  get it with: {row.command}", soft_wrap=True)
+    for name, reason in ABSENT.items():
+        out.print(f"{name:<26}not here: {reason}", soft_wrap=True)
 
 
 @app.command()

@@ -1,8 +1,8 @@
 """Where weights come from, and that they are what they claim to be: finding, fetching, verifying.
 
 Search order: an explicit path; the directory in ``SCFF_CHECKPOINT_DIR``; scff's own cache (files fetched by ``scff
-backbones fetch``); the Hugging Face cache; the package itself. Only then, and only when asked by name, the network.
-``HF_HUB_OFFLINE=1`` forbids that too, for files from a package index as well.
+backbones fetch``); the Hugging Face cache; the upstream package; scff itself. Only then, and only when asked by name,
+the network. ``HF_HUB_OFFLINE=1`` forbids that too, for files from a package index as well.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import logging
 import os
 from functools import lru_cache
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,7 @@ def find(weights: Weights) -> tuple[Path, str] | None:
     Returns
     -------
     (path, origin) or None
-        ``origin`` is "local", "fetched", "hub cache" or "embedded".
+        ``origin`` is "local", "fetched", "hub cache", "package" (in the upstream one) or "embedded".
     """
     origins = ("fetched", "local")
     candidates = [(folder / weights.filename, origins[folder != cache_dir()]) for folder in folders()]
@@ -61,6 +62,11 @@ def find(weights: Weights) -> tuple[Path, str] | None:
         cached = try_to_load_from_cache(weights.repo, weights.filename)
         if isinstance(cached, str):
             candidates.append((Path(cached), "hub cache"))
+    if weights.package is not None:
+        name, _, folder = weights.package.partition("/")
+        spec = find_spec(name)  # does not import it
+        for base in (spec.submodule_search_locations or ()) if spec is not None else ():
+            candidates.append((Path(base) / folder / weights.filename, "package"))
     if weights.embedded:
         candidates.append((Path(str(resources.files("scff.backbones.weights") / weights.filename)), "embedded"))
     return next(((path, origin) for path, origin in candidates if path.is_file()), None)
@@ -129,6 +135,9 @@ def _download(name: str, weights: Weights, *, progress: bool = False) -> Path:
         f"put {weights.filename} into a directory and name it in SCFF_CHECKPOINT_DIR, pass the file's path as "
         'backbone, or use backbone="nano", which is part of the package.'
     )
+    if weights.package is not None:
+        package = weights.package.partition("/")[0]
+        raise CheckpointMissing(f"The weights of {name!r} are inside the package {package}: pip install {package}.")
     if weights.fetch is None and weights.repo is None:
         raise CheckpointMissing(f"The weights of {name!r} are not on this machine; {remedy}")
     if constants.HF_HUB_OFFLINE:
