@@ -13,8 +13,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from scff import FoldedClassifier, FoldPlan, __version__
-from scff.gate.record import TAIL_RULES
-from scff.names import ENGINES, METHODS, ROUTINGS, TRIALS
+from scff.names import ENGINES, METHODS, ROUTINGS, TAILS, TRIALS
 
 
 def scff(*args, cwd=None):
@@ -97,23 +96,44 @@ def test_choices_are_the_librarys_own(folder):
     text = " ".join(scff("fit", "--help").stdout.replace("│", " ").split())
     assert f"<auto|{'|'.join(METHODS)}>" in text
     assert f"<{'|'.join(ROUTINGS)}>" in text
-    assert f"off, {', '.join(TAIL_RULES)}" in text
+    assert ", ".join(TAILS) in text
     assert ", ".join(map(str, TRIALS)) in text
     assert f"<{'|'.join(ENGINES)}>" in " ".join(scff("predict", "--help").stdout.split())
     assert "<auto|anova|linear|random>" in " ".join(scff("plan", "--help").stdout.split())
 
 
-@pytest.mark.parametrize(
-    "args",
-    [["--help"], ["fit", "--help"], ["fit", "nowhere.csv", "-t", "y", "-o", "m"], ["plan", "one.csv", "-t", "target"]],
-)
-def test_what_needs_no_model_does_not_wait_for_torch(folder, args):
+def heavy_imports(folder, *args):
+    """Which of the packages that take a while to import a command has imported when it ends."""
     code = (
         "import atexit, sys; from scff.cli.main import main; "
-        "atexit.register(lambda: sys.stderr.write('torch' if 'torch' in sys.modules else 'light')); main()"
+        "atexit.register(lambda: sys.stderr.write('; heavy: ' + ' '.join("
+        "name for name in ('torch', 'sklearn', 'pandas', 'numpy', 'huggingface_hub.file_download') "
+        "if name in sys.modules))); main()"
     )
     done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, cwd=folder, check=False)
-    assert done.stderr.endswith("light")
+    return done.stderr.rpartition("; heavy: ")[2].split()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--help",
+        "fit --help",
+        "backbones",
+        "fit nowhere.csv -t y -o m",
+        "fit one.csv --samples nowhere.tsv -t y -o m",
+        "plan rna=nowhere.csv -t y",
+        "evaluate nowhere.csv -t y",
+        "predict nowhere.scff one.csv -o p.csv",
+        "report nowhere.scff -o r.html",
+    ],
+)
+def test_what_has_nothing_to_compute_imports_nothing_heavy(folder, line):
+    assert heavy_imports(folder, *line.split()) == []
+
+
+def test_a_target_that_is_not_there_is_found_before_torch_is_imported(folder):
+    assert "torch" not in heavy_imports(folder, "fit", "train.csv", "-t", "nowhere", "-o", "m")
 
 
 def test_plan_shows_and_writes_what_would_be_folded(folder):

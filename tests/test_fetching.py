@@ -11,7 +11,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from scff.backbones.base import BackboneSpec, Weights
+from scff.backbones.spec import BackboneSpec, Weights
 from scff.backbones.weights import checkpoints
 from scff.backbones.weights.fetching import ArchivedFile, fetch_archived
 from scff.errors import CheckpointError, CheckpointMissing

@@ -9,6 +9,7 @@ from scff.errors import DataError
 from scff.gate.class_evidence import Prototypes, alternate_halves
 from scff.gate.decide import FisherForm, decide
 from scff.gate.record import TAIL_RULES, TailRule
+from scff.names import TAILS
 
 
 def messages(n=120, size=5, k=2, strength=3.0, seed=0):
@@ -162,6 +163,11 @@ def test_a_core_without_variation_has_no_projection():
     decision = decide(np.ones_like(t), t, y, n_tail_leaves=2)
     assert decision.rho == 0
     assert decision.accepted is None  # and no scale for an update either
+
+
+def test_the_names_of_the_rules_are_written_down_once_more_without_them():
+    """A help text lists them before the rules themselves are imported."""
+    assert ("off", *TAIL_RULES) == TAILS
 
 
 def test_controls_do_what_their_names_say():

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from scff.backbones import get_spec, listing, specs
-from scff.backbones.base import Weights
+from scff.backbones.spec import Weights
 from scff.backbones.weights import checkpoints
 from scff.cli.backbones import app
 from scff.errors import BackboneNotAvailable, CheckpointError, CheckpointMissing

@@ -38,7 +38,7 @@ def test_1_leaves_partition_the_view_columns(backbone, wide):
 def test_1_leaf_width_is_bounded_by_the_backbone(wide, monkeypatch):
     from dataclasses import replace
 
-    from scff.backbones.base import Limits
+    from scff.backbones.spec import Limits
 
     X, y, _ = wide
     loaded = load_backbone("nano", torch.device("cpu"))

@@ -11,7 +11,7 @@ import pytest
 import scff
 from scff import FoldedClassifier
 from scff.backbones.arithmetic import Arithmetic
-from scff.backbones.base import Limits
+from scff.backbones.spec import Limits
 from scff.errors import DataError
 from scff.trials.budget import FREE
 from scff.trials.coded import Coded

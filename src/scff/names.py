@@ -2,7 +2,18 @@
 
 from typing import Literal, get_args
 
-__all__ = ["ENGINES", "METHODS", "ROUTINGS", "TRIALS", "EngineName", "Method", "MethodOrAuto", "RankRouting", "Trials"]
+__all__ = [
+    "ENGINES",
+    "METHODS",
+    "ROUTINGS",
+    "TAILS",
+    "TRIALS",
+    "EngineName",
+    "Method",
+    "MethodOrAuto",
+    "RankRouting",
+    "Trials",
+]
 
 Method = Literal["scff", "native", "raw-core", "bounded-core", "mass-huber"]
 """The methods of the paper."""
@@ -20,3 +31,14 @@ METHODS: tuple[Method, ...] = get_args(Method)
 ROUTINGS: tuple[RankRouting, ...] = get_args(RankRouting)
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 TRIALS: tuple[Trials, ...] = get_args(Trials)
+TAILS = (
+    "off",
+    "paper",
+    "centred",
+    "raw-residual",
+    "fixed-prototype",
+    "fisher",
+    "no-single-leaf-fallback",
+    "no-binary-restriction",
+)
+"""What may let the Tail in: nothing, the paper's gate, its component controls."""

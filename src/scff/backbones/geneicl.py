@@ -22,16 +22,15 @@ import numpy.typing as npt
 import torch
 
 from scff.backbones.arithmetic import Arithmetic
-from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
+from scff.backbones.base import IntArray
+from scff.backbones.known.others import GENEICL
 from scff.backbones.shared.given import constant, exchanged
 from scff.backbones.shared.joint import JointBackbone, JointRowView, Step
 from scff.backbones.shared.probe import not_installed, probed
 from scff.backbones.weights.reading import fitting, load_torch, payload_of
 from scff.errors import CheckpointError
 
-__all__ = ["SPECS", "GeneICLView"]
-
-_REQUIRES = "geneicl>=1.0,<1.1"
+__all__ = ["GeneICLView", "load", "recognises"]
 
 
 class GeneICLView(JointRowView):
@@ -65,11 +64,12 @@ class GeneICLView(JointRowView):
         return out[0].float()
 
 
-def _load(path: Path, device: torch.device) -> JointBackbone:
+def load(path: Path, device: torch.device) -> JointBackbone:
+    """Load a checkpoint."""
     try:
         from geneicl.model import GeneICL
     except ImportError as error:
-        raise not_installed("GeneICL", error, _REQUIRES) from error
+        raise not_installed("GeneICL", error, GENEICL.requires) from error
     parts = _arch_and_state(load_torch(path))
     if parts is None:
         raise CheckpointError(f"{path} is not a GeneICL checkpoint: it has no 'arch' and 'model'.")
@@ -77,7 +77,7 @@ def _load(path: Path, device: torch.device) -> JointBackbone:
     with fitting(path, KeyError, TypeError, RuntimeError, ValueError, AttributeError):
         model: Any = GeneICL(**{key: value for key, value in parts[0].items() if key in accepted})
         model.load_state_dict(parts[1])
-    backbone = JointBackbone(SPECS[0], path, model, device, GeneICLView, temperature=1.0)
+    backbone = JointBackbone(GENEICL, path, model, device, GeneICLView, temperature=1.0)
     steps = [model.eqr_block] * int(model.loop_iters)
     backbone.arithmetic = Arithmetic.of(
         [model.x_embed, model.col_blocks, model.row_blocks], [*steps, model.out_mlp_cls]
@@ -102,25 +102,6 @@ def _arch_and_state(payload: Any) -> tuple[dict[str, Any], dict[str, Any]] | Non
     return arch, state
 
 
-def _recognises(path: Path) -> bool:
+def recognises(path: Path) -> bool:
+    """Whether a checkpoint has this layout."""
     return _arch_and_state(payload_of(path)) is not None
-
-
-SPECS = (
-    BackboneSpec(
-        name="geneicl",
-        kind="row",
-        summary="GeneICL 1.0 for gene expression, which reads principal components; real weights in its package",
-        load=_load,
-        weights=Weights(
-            "trm_segmented8_s0.pt",
-            sha256="52609d58f5bb71850998bce8623404166cd651fcac1d450516cbd4eda7c858da",
-            package="geneicl/checkpoints",
-        ),
-        code_licence="MIT",
-        weights_licence="MIT",
-        limits=Limits(classes=10),
-        requires=_REQUIRES,
-        recognises=_recognises,
-    ),
-)

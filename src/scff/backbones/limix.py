@@ -16,16 +16,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
+from scff.backbones.base import IntArray
+from scff.backbones.known.others import LIMIX_2M, LIMIX_16M
 from scff.backbones.shared.given import constant, exchanged, same
 from scff.backbones.shared.joint import JointBackbone, JointTokenView, Step
 from scff.backbones.shared.probe import not_installed, probed
 from scff.backbones.weights.reading import config_and_state, fitting, load_torch, payload_of
 from scff.errors import CheckpointError
 
-__all__ = ["SPECS", "LimiXView"]
+__all__ = ["LimiXView", "load", "recognises"]
 
-_REQUIRES = "tabtune>=0.2,<0.3"
 _SEED = 0  # LimiX's own default
 # LimiX's stored configurations say these only where they differ from its code's defaults.
 _DEFAULTS: dict[str, Any] = {"mask_prediction": False, "pre_norm": True}
@@ -74,11 +74,12 @@ class LimiXView(JointTokenView):
         return out[0]
 
 
-def _load(path: Path, device: torch.device) -> JointBackbone:
+def load(path: Path, device: torch.device) -> JointBackbone:
+    """Load a checkpoint."""
     try:
         from tabtune.models.limix.transformer import FeaturesTransformer
     except ImportError as error:
-        raise not_installed("LimiX", error, _REQUIRES) from error
+        raise not_installed("LimiX", error, LIMIX_2M.requires) from error
     found = _layout(load_torch(path))
     if found is None:
         raise CheckpointError(f"{path} is not a LimiX checkpoint: it lacks LimiX's `config` or `state_dict`.")
@@ -88,7 +89,7 @@ def _load(path: Path, device: torch.device) -> JointBackbone:
         model = FeaturesTransformer(**config)
         model.load_state_dict(state)
     small = int(config["nlayers"]) * int(config["embed_dim"]) ** 2 < _LARGE
-    return probed(JointBackbone(SPECS[0] if small else SPECS[1], path, model, device, LimiXView))
+    return probed(JointBackbone(LIMIX_2M if small else LIMIX_16M, path, model, device, LimiXView))
 
 
 _LARGE = 400_000  # layers times squared width: well above the 2M model's and below the 16M one's
@@ -99,23 +100,6 @@ def _layout(payload: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
     return found if found is not None and {"encoder_config_x", "features_per_group"} <= found[0].keys() else None
 
 
-def _recognises(path: Path) -> bool:
+def recognises(path: Path) -> bool:
+    """Whether a checkpoint has this layout."""
     return _layout(payload_of(path)) is not None
-
-
-def _spec(name: str, size: str) -> BackboneSpec:
-    return BackboneSpec(
-        name=name,
-        kind="token",
-        summary=f"LimiX-{size}, folded by tokens; the paper uses leaf_width=512",
-        load=_load,
-        weights=Weights(f"LimiX-{size}.ckpt", f"stableai-org/LimiX-{size}"),
-        code_licence="Apache-2.0",
-        weights_licence="LimiX Model License (research; commercial by agreement)",
-        limits=Limits(classes=10, views=1),
-        requires=_REQUIRES,
-        recognises=_recognises,
-    )
-
-
-SPECS = (_spec("limix-2m", "2M"), _spec("limix-16m", "16M"))

@@ -8,9 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from scff.backbones.absent import ABSENT
-from scff.backbones.base import BackboneSpec
 from scff.backbones.registry import get_spec, specs
-from scff.backbones.shared.probe import package_of
+from scff.backbones.spec import BackboneSpec, package_of
 from scff.backbones.weights import checkpoints
 from scff.errors import CheckpointError, CheckpointMissing
 

@@ -8,7 +8,6 @@ the weights on the support, is no frozen model.
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
+from scff.backbones.base import IntArray
+from scff.backbones.known.others import MITRA
 from scff.backbones.shared.given import constant, exchanged, same
 from scff.backbones.shared.joint import JointBackbone, JointTokenView, Step, fill_means
 from scff.backbones.shared.probe import not_installed, probed
-from scff.backbones.weights.reading import beside, fitting, has_tensors
+from scff.backbones.weights.reading import beside, fitting
 
-__all__ = ["SPECS", "MitraView"]
-
-_REQUIRES = "tabtune>=0.2,<0.3"
+__all__ = ["MitraView", "load"]
 
 
 class MitraView(JointTokenView):
@@ -77,11 +75,12 @@ class MitraView(JointTokenView):
         return out[0].float()
 
 
-def _load(path: Path, device: torch.device) -> JointBackbone:
+def load(path: Path, device: torch.device) -> JointBackbone:
+    """Load a checkpoint."""
     try:
         from tabtune.models.mitra.tab2d import Tab2D
     except ImportError as error:
-        raise not_installed("Mitra", error, _REQUIRES, "einx") from error
+        raise not_installed("Mitra", error, MITRA.requires, "einx") from error
     from safetensors.torch import load_file
 
     config = json.loads(beside(path, "config.json").read_text())
@@ -89,20 +88,4 @@ def _load(path: Path, device: torch.device) -> JointBackbone:
     with fitting(path):
         model = Tab2D(**sizes, use_pretrained_weights=False, path_to_weights="", device=str(device))
         model.load_state_dict(load_file(path))
-    return probed(JointBackbone(SPECS[0], path, model, device, MitraView, temperature=1.0))
-
-
-SPECS = (
-    BackboneSpec(
-        name="mitra",
-        kind="token",
-        summary="Mitra, zero-shot, folded by tokens of one column",
-        load=_load,
-        weights=Weights("model.safetensors", "autogluon/mitra-classifier", beside=("config.json",)),
-        code_licence="Apache-2.0",
-        weights_licence="Apache-2.0",
-        limits=Limits(classes=10, rows=8192, views=1),
-        requires=_REQUIRES,
-        recognises=partial(has_tensors, prefix="x_embedding."),
-    ),
-)
+    return probed(JointBackbone(MITRA, path, model, device, MitraView, temperature=1.0))

@@ -19,15 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from scff.backbones.base import BackboneSpec, IntArray, Weights
+from scff.backbones.base import IntArray
+from scff.backbones.known.others import ORION_MSP
 from scff.backbones.shared.joint import JointBackbone, JointRowView, Step, fill_means
 from scff.backbones.shared.probe import not_installed, probed
 from scff.backbones.weights.reading import config_and_state, fitting, load_torch, payload_of
 from scff.errors import CheckpointError
 
-__all__ = ["SPECS", "OrionView"]
-
-_REQUIRES = "tabtune>=0.2,<0.3"
+__all__ = ["OrionView", "load", "recognises"]
 
 
 class OrionView(JointRowView):
@@ -71,11 +70,12 @@ class OrionView(JointRowView):
         return out
 
 
-def _load(path: Path, device: torch.device) -> JointBackbone:
+def load(path: Path, device: torch.device) -> JointBackbone:
+    """Load a checkpoint."""
     try:
         from tabtune.models.orion_msp.model.orion_msp import OrionMSP
     except ImportError as error:
-        raise not_installed("Orion-MSP", error, _REQUIRES) from error
+        raise not_installed("Orion-MSP", error, ORION_MSP.requires) from error
     found = _layout(load_torch(path))
     if found is None:
         raise CheckpointError(f"{path} is not an Orion-MSP checkpoint: it lacks its `config` or `state_dict`.")
@@ -83,7 +83,7 @@ def _load(path: Path, device: torch.device) -> JointBackbone:
     with fitting(path):
         model = OrionMSP(**config)
         model.load_state_dict(state)
-    return probed(JointBackbone(SPECS[0], path, model, device, OrionView))
+    return probed(JointBackbone(ORION_MSP, path, model, device, OrionView))
 
 
 def _layout(payload: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -91,20 +91,6 @@ def _layout(payload: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
     return found if found is not None and any(key.startswith("perc_") for key in found[0]) else None
 
 
-def _recognises(path: Path) -> bool:
+def recognises(path: Path) -> bool:
+    """Whether a checkpoint has this layout."""
     return _layout(payload_of(path)) is not None
-
-
-SPECS = (
-    BackboneSpec(
-        name="orion-msp",
-        kind="row",
-        summary="Orion-MSP, a multi-scale relative of TabICL v1",
-        load=_load,
-        weights=Weights("Orion-MSP-v1.0.ckpt", "Lexsi/Orion-MSP"),
-        code_licence="MIT",
-        weights_licence="MIT",
-        requires=_REQUIRES,
-        recognises=_recognises,
-    ),
-)

@@ -14,14 +14,18 @@ import weakref
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from scff.backbones.absent import ABSENT
-from scff.backbones.base import Backbone, BackboneSpec, Task
+from scff.backbones.known import SPECS
+from scff.backbones.spec import BackboneSpec, Task
 from scff.backbones.weights import checkpoints
 from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError, CheckpointMissing
+
+if TYPE_CHECKING:
+    import torch
+
+    from scff.backbones.base import Backbone
 
 __all__ = [
     "AUTO_ORDER",
@@ -101,14 +105,8 @@ def specs() -> dict[str, BackboneSpec]:
 def _discover() -> None:
     global _discovered
     _discovered = True  # a plug-in that asks for the list while it is imported gets what is there so far
-    from scff.backbones import geneicl, limix, mitra, orion_msp, tabdpt, tabfm
-    from scff.backbones.tabicl import files as tabicl
-    from scff.backbones.tabpfn import files as tabpfn
-    from scff.backbones.tabpfn import v1 as tabpfn_v1
-
-    for family in (tabicl, tabpfn_v1, tabpfn, limix, orion_msp, mitra, tabdpt, tabfm, geneicl):
-        for spec in family.SPECS:
-            register(spec)
+    for spec in SPECS:
+        register(spec)
     for point in entry_points(group="scff.backbones"):
         try:
             loaded = point.load()

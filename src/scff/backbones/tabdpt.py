@@ -19,15 +19,15 @@ import numpy.typing as npt
 import torch
 from sklearn.preprocessing import StandardScaler
 
-from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
+from scff.backbones.base import IntArray
+from scff.backbones.known.others import TABDPT
 from scff.backbones.shared.given import constant, exchanged, same
 from scff.backbones.shared.joint import JointBackbone, JointRowView, Step, fill_means
 from scff.backbones.shared.probe import not_installed, probed
+from scff.backbones.spec import Limits
 from scff.backbones.weights.reading import fitting, safetensors_header
 
-__all__ = ["SPECS", "TabDPTView"]
-
-_REQUIRES = "tabdpt>=1.3,<1.4"
+__all__ = ["TabDPTView", "load", "recognises"]
 
 
 class TabDPTView(JointRowView):
@@ -77,32 +77,18 @@ class TabDPTView(JointRowView):
         return torch.nn.functional.pad(x_GTW, (0, int(self.model.num_features) - x_GTW.shape[-1]))
 
 
-def _load(path: Path, device: torch.device) -> JointBackbone:
+def load(path: Path, device: torch.device) -> JointBackbone:
+    """Load a checkpoint."""
     try:
         from tabdpt import TabDPTClassifier
     except ImportError as error:
-        raise not_installed("TabDPT", error, _REQUIRES) from error
+        raise not_installed("TabDPT", error, TABDPT.requires) from error
     with fitting(path, Exception):  # the package raises many types for a file that does not fit
         model = TabDPTClassifier(model_weight_path=str(path), device=str(device), verbose=False).model
     limits = Limits(leaf_width=int(model.num_features), classes=int(model.n_out), views=1)
-    return probed(JointBackbone(replace(SPECS[0], limits=limits), path, model, device, TabDPTView, temperature=1.0))
+    return probed(JointBackbone(replace(TABDPT, limits=limits), path, model, device, TabDPTView, temperature=1.0))
 
 
-def _recognises(path: Path) -> bool:
+def recognises(path: Path) -> bool:
+    """Whether a checkpoint has this layout."""
     return "cfg" in safetensors_header(path)[1]
-
-
-SPECS = (
-    BackboneSpec(
-        name="tabdpt",
-        kind="row",
-        summary="TabDPT 1.3, whose slots folding extends",
-        load=_load,
-        weights=Weights("tabdpt1_3.safetensors", "Layer6/TabDPT"),
-        code_licence="Apache-2.0",
-        weights_licence="Apache-2.0",
-        limits=Limits(classes=10, views=1),
-        requires=_REQUIRES,
-        recognises=_recognises,
-    ),
-)

@@ -9,7 +9,6 @@ single precision on a CPU, where the package's bfloat16 would be slower and coar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from scff.backbones.base import BackboneSpec, IntArray, Limits, Weights
+from scff.backbones.base import IntArray
+from scff.backbones.known.others import TABFM
 from scff.backbones.shared.joint import JointBackbone, JointRowView, Step, fill_means
 from scff.backbones.shared.probe import not_installed, probed
-from scff.backbones.weights.reading import beside, fitting, has_tensors
+from scff.backbones.weights.reading import beside, fitting
 
-__all__ = ["SPECS", "TabFMView"]
+__all__ = ["TabFMView", "load"]
 
-_REQUIRES = "tabfm>=1.0,<1.1"
 _QUERY = -100  # TabFM's own filler where a label is unknown
 
 
@@ -74,31 +73,14 @@ class TabFMView(JointRowView):
         return torch.from_numpy(np.stack([np.isin(leaf, known) for leaf in leaves])).to(self.device)
 
 
-def _load(path: Path, device: torch.device) -> JointBackbone:
+def load(path: Path, device: torch.device) -> JointBackbone:
+    """Load a checkpoint."""
     try:
         from tabfm.src.pytorch.tabfm_v1_0_0 import load
     except ImportError as error:
-        raise not_installed("TabFM", error, _REQUIRES, "einx", "loguru") from error
+        raise not_installed("TabFM", error, TABFM.requires, "einx", "loguru") from error
     beside(path, "config.json")
     dtype: Any = None if device.type == "cpu" else torch.bfloat16
     with fitting(path, Exception):  # the package raises many types for a file that does not fit
         model = load("classification", str(path.parent), device=str(device), dtype=dtype, use_cache=False)
-    return probed(JointBackbone(SPECS[0], path, model, device, TabFMView))
-
-
-SPECS = (
-    BackboneSpec(
-        name="tabfm",
-        kind="row",
-        summary="TabFM 1.0",
-        load=_load,
-        weights=Weights(
-            "classification/model.safetensors", "google/tabfm-1.0.0-pytorch", beside=("classification/config.json",)
-        ),
-        code_licence="Apache-2.0",
-        weights_licence="TabFM Non-Commercial License v1.0",
-        limits=Limits(classes=10, views=1),
-        requires=_REQUIRES,
-        recognises=partial(has_tensors, prefix="cell_embedder."),
-    ),
-)
+    return probed(JointBackbone(TABFM, path, model, device, TabFMView))

@@ -6,7 +6,8 @@ import contextlib
 import logging
 import re
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rich.console import Console
@@ -27,6 +28,9 @@ def visible(text: str) -> str:
     'gene\\x1b[2J'
     """
     return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+_SECONDS = 0.5  # between two looks at the clock
 
 
 class _Stream(Console):
@@ -54,17 +58,30 @@ def wants_bars(as_json: bool) -> int:
 
 @contextlib.contextmanager
 def busy(text: str, as_json: bool = False) -> Iterator[None]:
-    """Show that something is going on and for how long, to somebody who watches; gone when it is done."""
+    """Show that something is going on and for how long, to somebody who watches; gone when it is done.
+
+    The line leaves room for the bars of the library below it, which know how much there is to do.
+    """
     if not wants_bars(as_json):
         yield
         return
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from tqdm import tqdm
 
-    with Progress(
-        SpinnerColumn(), TextColumn(visible(text)), TimeElapsedColumn(), console=err, transient=True
-    ) as shown:
-        shown.add_task(text, total=None)
-        yield
+    done = threading.Event()
+    with tqdm(desc=visible(text), bar_format="{desc}, {elapsed}", leave=False) as line:
+        # The clock goes on while the work is inside one call.
+        clock = threading.Thread(target=lambda: _tick(line.refresh, done), daemon=True)
+        clock.start()
+        try:
+            yield
+        finally:
+            done.set()
+            clock.join()
+
+
+def _tick(show: Callable[[], object], done: threading.Event) -> None:
+    while not done.wait(_SECONDS):
+        show()
 
 
 _promised = [""]

@@ -9,31 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.markup import escape
 from rich.table import Table as RichTable
 
-from scff.cli.console import err, out, wants_bars
-from scff.cli.options import (
-    Backbone,
-    Categorical,
-    Drop,
-    Group,
-    Id,
-    Json,
-    KeepId,
-    Layer,
-    Method,
-    On,
-    OrientName,
-    Samples,
-    Tables,
-    Target,
-    TaskOption,
-    TrialsName,
-    request,
-    trials_named,
-)
+from scff.cli.console import busy, out, wants_bars, when_interrupted
+from scff.cli.estimator import estimator_for
+from scff.cli.options import Backbone, Json, Method, TaskOption, TrialsName, Verbose
 from scff.cli.output import print_json, print_notes
+from scff.cli.reading import Reading, with_reading
 from scff.errors import DataError
 
 if TYPE_CHECKING:
@@ -44,9 +26,9 @@ __all__ = ["evaluate"]
 _MOST_PROCESSES = 4
 
 
+@with_reading
 def evaluate(
-    tables: Tables,
-    target: Target,
+    reading: Reading,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="HTML page to write.")] = None,
     folds: Annotated[str | None, typer.Option(help="A number, or leave-one-out; chosen by default.")] = None,
     repeats: Annotated[int | None, typer.Option(help="Rounds of folds; 3 below 500 rows, otherwise 1.")] = None,
@@ -66,15 +48,7 @@ def evaluate(
         Path | None, typer.Option(help="Folder for what each fold said; beside the page by default.")
     ] = None,
     as_json: Json = False,
-    samples: Samples = None,
-    on: On = None,
-    orient: OrientName = "auto",
-    row_id: Id = None,
-    keep_id: KeepId = False,
-    group: Group = None,
-    drop: Drop = None,
-    categorical: Categorical = None,
-    layer: Layer = None,
+    log: Verbose = False,
 ) -> None:
     """Estimate how good a model will be on new rows, beside plain models on the same folds."""
     from scff.tables.reading import read_dataset
@@ -83,48 +57,41 @@ def evaluate(
     if output is not None and not output.absolute().parent.is_dir():
         raise DataError(f"There is no directory {output.absolute().parent}; create it first.")
     dealt = _folds(folds)
-    data = read_dataset(
-        request(
-            tables,
-            target=target,
-            samples=samples,
-            on=on,
-            orient=orient,
-            id=row_id,
-            keep_id=keep_id,
-            group=group,
-            drop=drop,
-            categorical=categorical,
-            layer=layer,
-        )
-    )
+    with busy("reading", as_json):
+        data = read_dataset(reading.request)
     found = find_task(data.y, task)
-    estimator = _estimator(found.name, backbone, method, trials, class_weight, seed)
+    estimator = estimator_for(
+        found,
+        method=method,
+        of_classes={"trials": trials, "class_weight": class_weight},
+        backbone=backbone,
+        random_state=seed,
+    )
     from scff.evaluate import evaluate as run
 
     folder = resume or (None if output is None else output.with_name(f".{output.name}.folds"))
-    try:
-        evaluation = run(
-            data.table,
-            data.y,
-            estimator=estimator,
-            groups=data.groups,
-            folds=dealt,
-            repeats=repeats,
-            baselines=baselines or None,
-            seed=seed,
-            n_jobs=jobs or min(_MOST_PROCESSES, os.cpu_count() or 1),
-            resume=folder,
-            verbose=wants_bars(as_json),
-        )
-    except KeyboardInterrupt:
-        if folder is not None:
-            err.print(
-                f"What was done is in {folder}; the same command goes on from there.", soft_wrap=True, markup=False
-            )
-        raise
+    done = (
+        "nothing is kept; --resume FOLDER would"
+        if folder is None
+        else (f"what was done is in {folder}, and the same command goes on from there")
+    )
+    when_interrupted(done if output is None else f"{output} is not written; {done}")
+    evaluation = run(
+        data.table,
+        data.y,
+        estimator=estimator,
+        groups=data.groups,
+        folds=dealt,
+        repeats=repeats,
+        baselines=baselines or None,
+        seed=seed,
+        n_jobs=jobs or min(_MOST_PROCESSES, os.cpu_count() or 1),
+        resume=folder,
+        verbose=wants_bars(as_json),
+    )
     if output is not None:
-        evaluation.save_html(output, title=f"{target} in {', '.join(Path(table).name for table in tables)}")
+        evaluation.save_html(output, title=f"{reading.target} in {reading.files}")
+        when_interrupted(f"{output} is written")
     if resume is None and folder is not None:
         shutil.rmtree(folder, ignore_errors=True)  # the page is written: nothing is left to go on with
     if as_json:
@@ -142,53 +109,33 @@ def _folds(text: str | None) -> Any:
     return int(text)
 
 
-def _estimator(task: str, backbone: str, method: str, trials: str, class_weight: str, seed: int) -> Any:
-    if task == "number":
-        if class_weight != "none" or trials != "auto":
-            raise DataError("--class-weight and --trials are a matter of classes and the target is of numbers.")
-        from scff.estimators.regressor import FoldedRegressor  # torch, once the table is known to be one
-
-        return FoldedRegressor(
-            backbone,
-            method="scff" if method == "auto" else method,  # type: ignore[arg-type]
-            random_state=seed,
-        )
-    from scff.estimators.classifier import FoldedClassifier
-
-    return FoldedClassifier(
-        backbone,
-        method=method,  # type: ignore[arg-type]
-        trials=trials_named(trials),
-        class_weight=None if class_weight == "none" else "balanced",
-        random_state=seed,
-    )
-
-
 def _facts(evaluation: Evaluation) -> dict[str, Any]:
     facts: dict[str, Any] = json.loads(evaluation.to_json())
     return facts
 
 
 def _show(evaluation: Evaluation, output: Path | None) -> None:
+    from scff.evaluate.evaluation import METRICS
+
     main = evaluation.metric
     others = [name for name in evaluation.scores["scff"] if name not in (main, "balanced_accuracy")]
     out.print(f"{evaluation.n_rows} rows, {evaluation.n_columns} columns; {evaluation.splits.words}", soft_wrap=True)
-    grid = RichTable("model", f"{main} (95 %)", *others, box=None, pad_edge=False)
+    grid = RichTable("model", f"{METRICS[main]} (95 %)", *(METRICS[name] for name in others), box=None, pad_edge=False)
     for model, words in evaluation.models.items():
         scores = evaluation.scores[model]
         best = scores[main]
         grid.add_row(
-            escape(words),
+            words,
             f"{best.value:.3f} ({best.low:.3f} to {best.high:.3f})",
             *(f"{scores[name].value:.3f}" for name in others),
         )
     out.print(grid)
     for words, reason in evaluation.absent.items():
-        out.print(f"{words} did not take part: {reason}", soft_wrap=True, markup=False)
-    out.print(evaluation.sentence, soft_wrap=True, markup=False)
+        out.print(f"{words} did not take part: {reason}", soft_wrap=True)
+    out.print(evaluation.sentence, soft_wrap=True)
     if evaluation.columns is not None:
         steady = evaluation.columns[evaluation.columns["core_share"] == 1]
         names = ", ".join(map(str, steady.index[:8])) + (", ..." if len(steady) > 8 else "")
-        out.print(f"in the Core of every fold: {names or 'no column'}", soft_wrap=True, markup=False)
+        out.print(f"in the Core of every fold: {names or 'no column'}", soft_wrap=True)
     if output is not None:
-        out.print(f"written   {output}", soft_wrap=True, markup=False)
+        out.print(f"written   {output}", soft_wrap=True)

@@ -3,38 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scff.cli.console import busy, out, when_interrupted
-from scff.cli.options import (
-    Backbone,
-    Categorical,
-    Drop,
-    Fdr,
-    Group,
-    Id,
-    Json,
-    KeepId,
-    Layer,
-    LeafWidth,
-    Method,
-    On,
-    OrientName,
-    Routing,
-    Samples,
-    Tables,
-    Tail,
-    Target,
-    TaskOption,
-    TrialsName,
-    Verbose,
-    request,
-    trials_named,
-)
+from scff.cli.console import busy, out, wants_bars, when_interrupted
+from scff.cli.estimator import estimator_for
+from scff.cli.options import Backbone, Fdr, Json, LeafWidth, Method, Routing, Tail, TaskOption, TrialsName, Verbose
 from scff.cli.output import block_lines, describe, fit_facts, print_json, print_notes, read_lines
-from scff.errors import DataError
+from scff.cli.reading import Reading, with_reading
 
 if TYPE_CHECKING:
     from scff.estimators.classifier import FoldedClassifier
@@ -44,9 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["fit"]
 
 
+@with_reading
 def fit(
-    tables: Tables,
-    target: Target,
+    reading: Reading,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
     backbone: Backbone = "auto",
     method: Method = "auto",
@@ -63,76 +40,41 @@ def fit(
     caches: Annotated[bool, typer.Option(help="Write caches too: a larger file that predicts at once.")] = False,
     as_json: Json = False,
     log: Verbose = False,
-    samples: Samples = None,
-    on: On = None,
-    orient: OrientName = "auto",
-    row_id: Id = None,
-    keep_id: KeepId = False,
-    group: Group = None,
-    drop: Drop = None,
-    categorical: Categorical = None,
-    layer: Layer = None,
 ) -> None:
     """Compile a labelled table into a model file (no weights inside)."""
     from scff.tables.reading import read_dataset
     from scff.tables.task import find_task
 
     when_interrupted(f"{output} is not written, and what was there is as it was")
-    wanted = request(
-        tables,
-        target=target,
-        samples=samples,
-        on=on,
-        orient=orient,
-        id=row_id,
-        keep_id=keep_id,
-        group=group,
-        drop=drop,
-        categorical=categorical,
-        layer=layer,
-    )
     with busy("reading", as_json):
-        data = read_dataset(wanted)
+        data = read_dataset(reading.request)
     found = find_task(data.y, task)
-    shared: dict[str, Any] = {
-        "backbone": backbone,
-        "leaf_width": leaf_width,
-        "fdr": fdr,
-        "memory_limit": memory_limit,
-        "n_estimators": n_estimators,
-        "device": device,
-        "random_state": seed,
-    }
-    model: FoldedClassifier | FoldedRegressor
-    if found.name == "number":
-        _refuse_class_options(routing=routing != "anova", tail=tail != "paper", trials=trials != "auto")
-        from scff.estimators.regressor import FoldedRegressor  # torch, once the table is known to be one
-
-        model = FoldedRegressor(method="scff" if method == "auto" else method, **shared)  # type: ignore[arg-type]
-        with busy("fitting", as_json):
-            model.fit(data.table, data.y)
-    else:
-        from scff.estimators.classifier import FoldedClassifier
-
-        model = FoldedClassifier(method=method, routing=routing, tail=tail, trials=trials_named(trials), **shared)
-        with busy("fitting, and asking held-back rows" if method == "auto" else "fitting", as_json):
-            model.fit(data.table, data.y, data.groups)
+    model = estimator_for(
+        found,
+        method=method,
+        of_classes={"routing": routing, "tail": tail, "trials": trials},
+        backbone=backbone,
+        leaf_width=leaf_width,
+        fdr=fdr,
+        memory_limit=memory_limit,
+        n_estimators=n_estimators,
+        device=device,
+        random_state=seed,
+        verbose=wants_bars(as_json),
+    )
+    asked = found.name == "class" and method == "auto" and trials != "0"
+    with busy("fitting, and asking held-back rows" if asked else "fitting", as_json):
+        model.fit(data.table, data.y, *([data.groups] if found.name == "class" else []))
     model.save(output, caches=caches)
     when_interrupted(f"{output} is written")
     if as_json:
         return print_json({"model": str(output), "task": found.name, "notes": data.notes} | fit_facts(model))
-    _show(model, found, ", ".join(Path(table).name for table in tables))
+    _show(model, found, reading.files)
     print_notes(data.notes)
     for i, flag in enumerate(model.fitted_.flags):
         out.print(f"{'look' if i == 0 else '':<10}{flag.sentence}", soft_wrap=True)
     out.print(f"written   {output} in {sum(model.seconds_.values()):.1f} s", soft_wrap=True)
     return None
-
-
-def _refuse_class_options(**given: bool) -> None:
-    wrong = [name for name, set_ in given.items() if set_]
-    if wrong:
-        raise DataError(f"--{wrong[0]} is a matter of classes and the target is of numbers; leave it out.")
 
 
 def _show(model: FoldedClassifier | FoldedRegressor, task: Task, name: str) -> None:

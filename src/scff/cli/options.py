@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from scff.cli.console import show_log
-from scff.errors import DataError
-from scff.gate.record import TAIL_RULES
-from scff.names import TRIALS, EngineName, MethodOrAuto, RankRouting, Trials
-
-if TYPE_CHECKING:
-    from scff.tables.reading import Request
+from scff.errors import DataError, ModelFileError
+from scff.names import TAILS, TRIALS, EngineName, MethodOrAuto, RankRouting
 
 __all__ = [
     "Backbone",
@@ -29,43 +26,59 @@ __all__ = [
     "Layer",
     "LeafWidth",
     "Method",
+    "Model",
     "On",
     "OrientName",
     "Routing",
     "Samples",
-    "TablePath",
+    "Scored",
     "Tables",
     "Tail",
     "Target",
     "TaskOption",
     "TrialsName",
     "Verbose",
-    "request",
-    "trials_named",
 ]
 
 
+# Callbacks of the parser: what is not there is refused before anything heavy is imported to read it.
+
+
 def _existing(path: Path | None) -> Path | None:
-    """Refuse a path before anything heavy is imported to read it."""
-    if path is not None and not path.exists():
+    if path is not None and not os.path.exists(path):  # which answers for names that no file system takes
         raise DataError(f"There is no file {path}; check the path.")
     return path
 
 
-def _all_existing(tables: list[str]) -> list[str]:
+def _existing_tables(tables: list[str]) -> list[str]:
     for table in tables:
-        path = Path(table)
-        if not path.exists() and "=" in table:
-            path = Path(table.partition("=")[2])
-        _existing(path)
+        if _ELSEWHERE not in table:
+            _, equals, path = table.partition("=")
+            _existing(Path(path if equals and not os.path.exists(table) else table))
     return tables
 
 
+def _existing_model(model: str) -> str:
+    if _ELSEWHERE not in model and not os.path.exists(model):
+        raise ModelFileError(f"There is no model {model}; make one with `scff fit`.")
+    return model
+
+
+_ELSEWHERE = "://"  # a URL; whoever opens it knows whether something is there
 _FILES = "CSV, TSV, Parquet, h5ad, 10x folder, ... Several become blocks of one table; NAME=FILE names a block."
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet file.", callback=_existing)]
-Tables = Annotated[list[str], typer.Argument(metavar="TABLE...", help=_FILES, callback=_all_existing)]
+Tables = Annotated[list[str], typer.Argument(metavar="TABLE...", help=_FILES, callback=_existing_tables)]
+Scored = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TABLE...",
+        help="A table of any known format, a folder of Parquet files, or the URL of either. Several are scored one "
+        "after the other, or side by side where the model was fitted so.",
+        callback=_existing_tables,
+    ),
+]
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="File written by `scff fit`.", callback=_existing_model)]
 Target = Annotated[str, typer.Option("--target", "-t", help="Name of the label column.")]
 LeafWidth = Annotated[int, typer.Option(help="Most columns in a leaf.")]
 Fdr = Annotated[float, typer.Option(help="Level of the Benjamini-Hochberg count that sizes the Core.")]
@@ -73,7 +86,7 @@ Backbone = Annotated[str, typer.Option("--backbone", "-b", help="Name, path of a
 Engine = Annotated[EngineName, typer.Option(help="ray scores the files of a directory on a cluster.")]
 Method = Annotated[MethodOrAuto, typer.Option(help="auto is the best this library knows, scff the paper's method.")]
 Routing = Annotated[RankRouting, typer.Option(help="random is the paper's control: a Core drawn at random.")]
-Tail = Annotated[str, typer.Option(help=f"What lets the Tail in: {', '.join(['off', *TAIL_RULES])}.")]
+Tail = Annotated[str, typer.Option(help=f"What lets the Tail in: {', '.join(TAILS)}.")]
 TrialsName = Annotated[
     str, typer.Option(help=f"How much method auto may ask of held-back rows: {', '.join(map(str, TRIALS))}.")
 ]
@@ -114,18 +127,3 @@ Categorical = Annotated[
     typer.Option("--categorical", help="Column of numbers that are codes; repeatable.", rich_help_panel=_READING),
 ]
 Layer = Annotated[str | None, typer.Option(help="Matrix of an .h5ad file, instead of X.", rich_help_panel=_READING)]
-
-
-def request(tables: list[str], **options: Any) -> Request:
-    """What to read, as a command was told; lists that were not given are empty."""
-    from scff.tables.reading import Request
-
-    lists = {"keep", "drop", "categorical"}
-    return Request.of(
-        tables, **{name: tuple(value or ()) if name in lists else value for name, value in options.items()}
-    )
-
-
-def trials_named(name: str) -> Trials:
-    """What a name of ``--trials`` stands for; the estimator refuses what stands for nothing."""
-    return {str(known): known for known in TRIALS}.get(name, name)  # type: ignore[arg-type]

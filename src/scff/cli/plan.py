@@ -9,27 +9,9 @@ import typer
 from rich.table import Table as RichTable
 
 from scff.cli.console import busy, out, when_interrupted
-from scff.cli.options import (
-    Backbone,
-    Categorical,
-    Drop,
-    Fdr,
-    Group,
-    Id,
-    Json,
-    KeepId,
-    Layer,
-    LeafWidth,
-    On,
-    OrientName,
-    Samples,
-    Tables,
-    Target,
-    TaskOption,
-    Verbose,
-    request,
-)
+from scff.cli.options import Backbone, Fdr, Json, LeafWidth, TaskOption, Verbose
 from scff.cli.output import block_lines, describe, plan_facts, print_json, print_notes, top_columns
+from scff.cli.reading import Reading, with_reading
 from scff.errors import DataError
 
 if TYPE_CHECKING:
@@ -43,9 +25,9 @@ Ranking = Annotated[
 ]
 
 
+@with_reading
 def plan(
-    tables: Tables,
-    target: Target,
+    reading: Reading,
     backbone: Backbone = "auto",
     task: TaskOption = "auto",
     leaf_width: LeafWidth = 128,
@@ -56,15 +38,6 @@ def plan(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write the whole plan as JSON.")] = None,
     as_json: Json = False,
     log: Verbose = False,
-    samples: Samples = None,
-    on: On = None,
-    orient: OrientName = "auto",
-    row_id: Id = None,
-    keep_id: KeepId = False,
-    group: Group = None,
-    drop: Drop = None,
-    categorical: Categorical = None,
-    layer: Layer = None,
 ) -> None:
     """Show what `scff fit` would fold how; loads no weights."""
     from scff.plan.compile import compile_plan
@@ -73,23 +46,10 @@ def plan(
     from scff.tables.targets import class_labels, number_target
     from scff.tables.task import find_task
 
-    wanted = request(
-        tables,
-        target=target,
-        samples=samples,
-        on=on,
-        orient=orient,
-        id=row_id,
-        keep_id=keep_id,
-        group=group,
-        drop=drop,
-        categorical=categorical,
-        layer=layer,
-    )
     if output is not None:
         when_interrupted(f"{output} is not written")
     with busy("reading", as_json):
-        data = read_dataset(wanted)
+        data = read_dataset(reading.request)
     found = find_task(data.y, task)
     y: Any
     if found.name == "number":
@@ -120,8 +80,7 @@ def plan(
     if as_json:
         facts = {"backbone": name, "task": found.name, "notes": data.notes, **plan_facts(compiled)}
         return print_json(facts | {"top": top_columns(compiled, top, data.table.blocks)})
-    heading = ", ".join(Path(table).name for table in tables)
-    out.print(f"{heading}: {data.table.n_rows} rows, {data.table.n_columns} columns", soft_wrap=True)
+    out.print(f"{reading.files}: {data.table.n_rows} rows, {data.table.n_columns} columns", soft_wrap=True)
     print_notes(data.notes)
     out.print(f"backbone  {name}")
     out.print(f"plan      {describe(compiled)}", soft_wrap=True)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scff.cli.console import err, out, wants_bars
-from scff.cli.options import Engine, Id, Json, Keep, Layer, On, OrientName, Samples
+from scff.cli.options import Engine, Id, Json, Keep, Layer, Model, On, OrientName, Samples, Scored
 from scff.cli.output import print_json, print_notes
 from scff.errors import DataError
 
 if TYPE_CHECKING:
-    from scff.serving import Progress, Scored
+    from scff.serving import Progress
+    from scff.serving import Scored as Outcome
 
 __all__ = ["predict"]
 
@@ -22,15 +23,8 @@ _NAMED = 10
 
 
 def predict(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="File written by `scff fit`.")],
-    tables: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TABLE...",
-            help="A table of any known format, a folder of Parquet files, or the URL of either. Several are scored one "
-            "after the other, or side by side where the model was fitted so.",
-        ),
-    ],
+    model: Model,
+    tables: Scored,
     output: Annotated[
         str, typer.Option("--output", "-o", help="CSV, TSV or Parquet file to write, or a folder: a part for a part.")
     ],
@@ -93,7 +87,7 @@ def _line(progress: Progress) -> str:
     return f"{parts}{progress.rows:,} rows, {progress.rows_per_second:,.0f} a second{to_go}"
 
 
-def _say(scored: Scored) -> None:
+def _say(scored: Outcome) -> None:
     parts = "" if scored.parts == 1 else f" in {scored.parts - scored.skipped - len(scored.failed)} parts"
     out.print(f"{scored.rows} predictions written to {scored.output}{parts}", soft_wrap=True)
     print_notes(scored.notes)

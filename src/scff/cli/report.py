@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from scff.cli.console import out
-from scff.cli.options import On, OrientName, Samples, request
+from scff.cli.options import Model, On, OrientName, Samples
 from scff.cli.output import print_notes
 from scff.errors import DataError
 
@@ -16,7 +16,7 @@ __all__ = ["report"]
 
 
 def report(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="File written by `scff fit`.")],
+    model: Model,
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")],
     test: Annotated[
         list[str] | None, typer.Option(help="Labelled table held back from fit: shows how good it is.")
@@ -29,7 +29,7 @@ def report(
     """Write one HTML page that shows what a model used, decided and cost."""
     from scff.models.file import load
     from scff.report import write_report
-    from scff.tables.reading import read_dataset
+    from scff.tables.reading import read
 
     if (not test) != (target is None):
         raise DataError("--test and --target go together: a labelled table and the name of its label column.")
@@ -38,8 +38,8 @@ def report(
     fitted = load(model)
     X = y = None
     if test:
-        asked = request(test, target=target, samples=samples, on=on, orient=orient)
-        data = read_dataset(asked, like=fitted.fitted_.support)
+        like = fitted.fitted_.support
+        data = read(test, like=like, target=target, samples=samples, on=on, orient=orient)
         X, y = data.table, data.y
         print_notes(data.notes)
     write_report(fitted, output, test=X, target=y)

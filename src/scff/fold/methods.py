@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scff.backbones.base import BackboneSpec, IntArray, RowView, TokenView
+from scff.backbones.base import IntArray, RowView, TokenView
+from scff.backbones.spec import BackboneSpec
 from scff.errors import BackboneError, DataError
 from scff.fold.algorithm import fold
 from scff.fold.budget import settle

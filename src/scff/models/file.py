@@ -186,7 +186,7 @@ def _parameters(kind: type[FoldedEstimator], data: Any) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    """What wrote a file, for whoever wonders later; nothing is decided by it."""
+    """What wrote a file. Caches that other versions computed are dropped; the rest is read whatever wrote it."""
     found = {"scff": __version__, "python": platform.python_version()}
     for package in ("numpy", "pandas", "scikit-learn", "torch", "tabicl"):
         try:

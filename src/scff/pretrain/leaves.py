@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from scff.backbones.base import Backbone, BackboneSpec, IntArray, Views
+from scff.backbones.base import Backbone, IntArray, Views
+from scff.backbones.spec import BackboneSpec
 from scff.tables.table import Table
 from scff.trials.case import Case, Settings
 from scff.trials.narrow import Company, Digest

@@ -17,9 +17,10 @@ import torch
 from sklearn.impute import SimpleImputer
 
 from scff.backbones.arithmetic import Arithmetic
-from scff.backbones.base import BackboneSpec, IntArray, LeafCache, Views
+from scff.backbones.base import IntArray, LeafCache, Views
 from scff.backbones.shared.categories import OrdinalCodes
 from scff.backbones.shared.varying import varying
+from scff.backbones.spec import BackboneSpec
 from scff.errors import BackboneError
 from scff.memory.budget import Footprint
 from scff.tables.table import Table

@@ -6,17 +6,17 @@ loaded, never a wrong number.
 
 from __future__ import annotations
 
-import re
 from typing import TypeVar
 
 import numpy as np
 import torch
 
 from scff.backbones.base import Backbone, RowView, TokenView
+from scff.backbones.spec import package_of
 from scff.errors import BackboneError, BackboneNotAvailable
 from scff.tables.table import Table
 
-__all__ = ["not_installed", "package_of", "probed"]
+__all__ = ["not_installed", "probed"]
 
 B = TypeVar("B", bound=Backbone)
 
@@ -58,17 +58,6 @@ def probed(backbone: B) -> B:
     if not torch.allclose(folded.float(), native.float(), atol=atol, rtol=1e-3):
         raise BackboneError(f"Folding no longer reproduces the installed {package}'s own numbers; use {spec.requires}.")
     return backbone
-
-
-def package_of(requires: str) -> str:
-    """Name of the package in a requirement.
-
-    Examples
-    --------
-    >>> package_of("tabicl>=2.1,<3")
-    'tabicl'
-    """
-    return re.split(r"[<>=!~ \[]", requires, maxsplit=1)[0]
 
 
 def not_installed(model: str, error: ImportError, *install: str) -> BackboneNotAvailable:

@@ -1,23 +1,21 @@
-"""Checkpoints in TabICL's layout: names, and reading them."""
+"""Checkpoints in TabICL's layout: reading them."""
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from tabicl._model.tabicl import TabICL
 
-from scff.backbones.base import BackboneSpec, Limits, Task, Weights
+from scff.backbones.known.tabicl import SPECS
 from scff.backbones.shared.probe import probed
+from scff.backbones.spec import Task
 from scff.backbones.tabicl.model import TabICLBackbone, TabICLRegressorBackbone
 from scff.backbones.weights.reading import config_and_state, fitting, load_torch, payload_of
 from scff.errors import CheckpointError
 
-__all__ = ["SPECS", "read"]
-
-_REPO = "jingang/TabICL"
+__all__ = ["load", "read", "recognises"]
 
 # Files of tabicl 0.1.x say nothing about what came later; these are the values that make today's class rebuild them.
 _V1_CONFIG = {
@@ -60,8 +58,9 @@ def read(path: Path) -> tuple[TabICL, int]:
     return model, int(payload.get("view", {}).get("components", 0))
 
 
-def _load(path: Path, device: torch.device, *, name: str) -> TabICLBackbone:
-    spec = _BY_NAME[name]
+def load(path: Path, device: torch.device, *, name: str) -> TabICLBackbone:
+    """Load a checkpoint as the backbone of a name."""
+    spec = next(spec for spec in SPECS if spec.name == name)
     model, components = read(path)
     is_regressor = model.max_classes == 0
     if is_regressor and spec.task == "classification":
@@ -77,79 +76,7 @@ def _layout(payload: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
     return found if found is not None and any(key.startswith("icl_predictor.") for key in found[1]) else None
 
 
-def _recognises(path: Path, *, task: Task) -> bool:
+def recognises(path: Path, *, task: Task) -> bool:
+    """Whether a checkpoint has this layout and is for a task."""
     found = _layout(payload_of(path))
     return found is not None and (found[0].get("max_classes") == 0) == (task == "regression")
-
-
-def _spec(
-    name: str,
-    summary: str,
-    weights: Weights | None,
-    weights_licence: str = "BSD-3-Clause",
-    *,
-    task: Task = "classification",
-    by_path: bool = False,
-    aliases: tuple[str, ...] = (),
-) -> BackboneSpec:
-    return BackboneSpec(
-        name=name,
-        kind="row",
-        summary=summary,
-        load=partial(_load, name=name),
-        weights=weights,
-        code_licence="BSD-3-Clause",
-        weights_licence=weights_licence,
-        # No hard limit of rows or classes: above its 10 classes TabICL has a hierarchy of its own.
-        limits=Limits(),
-        requires="tabicl>=2.1,<3",
-        # Files of one version look like those of another: by path a file is simply in TabICL's layout.
-        recognises=partial(_recognises, task=task) if by_path else None,
-        task=task,
-        aliases=aliases,
-    )
-
-
-SPECS = (
-    _spec(
-        "tabicl-v2",
-        "TabICLv2, the paper's strongest open backbone",
-        Weights(
-            "tabicl-classifier-v2-20260212.ckpt",
-            _REPO,
-            "bdc7dbd5e4ff21f8f0456fcf90c6b7cdf72dbea960f2d05b19bec19f9b3d4ed0",
-        ),
-        aliases=("tabiclv2",),
-    ),
-    _spec(
-        "tabicl-v1.1",
-        "TabICLv1.1",
-        Weights("tabicl-classifier-v1.1-20250506.ckpt", _REPO),
-        aliases=("tabiclv1.1",),
-    ),
-    _spec(
-        "tabicl-v1",
-        "TabICLv1",
-        Weights("tabicl-classifier-v1-20250208.ckpt", _REPO, "04c5c1d261c1"),
-        aliases=("tabiclv1",),
-    ),
-    _spec(
-        "nano",
-        "a small TabICL inside this package",
-        Weights(
-            "nano.ckpt",
-            sha256="1a9c66e13bd367ee4b6c43c43625b3464d613c5afad3afe54d378e8a8e56d504",
-            embedded=True,
-        ),
-        "Apache-2.0",
-    ),
-    _spec("tabicl", "any checkpoint in TabICL's layout, by path", None, "as stated by its author", by_path=True),
-    _spec(
-        "tabicl-v2-regressor",
-        "TabICLv2 for numbers, and any regressor in its layout by path",
-        Weights("tabicl-regressor-v2-20260212.ckpt", _REPO),
-        task="regression",
-        by_path=True,
-    ),
-)
-_BY_NAME = {spec.name: spec for spec in SPECS}

@@ -21,8 +21,9 @@ from tabicl._model.tabicl import TabICL
 from tabicl._sklearn.preprocessing import EnsembleGenerator, TransformToNumerical
 
 from scff.backbones.arithmetic import Arithmetic
-from scff.backbones.base import BackboneSpec, IntArray, Views
+from scff.backbones.base import IntArray, Views
 from scff.backbones.shared.varying import several_values, varying
+from scff.backbones.spec import BackboneSpec
 from scff.backbones.tabicl.encoder import columns_in_token
 from scff.backbones.tabicl.target import Classes, Numbers, Target
 from scff.backbones.tabicl.view import Deal, Source, TabICLView

@@ -13,14 +13,14 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 
-from scff.backbones.base import IntArray, Task, Views
+from scff.backbones.base import IntArray, Views
+from scff.backbones.known.tabpfn import REQUIRES
+from scff.backbones.spec import Task
 from scff.backbones.tabpfn.origin import columns_behind
 from scff.errors import BackboneNotAvailable, CheckpointError
 from scff.tables.table import Table
 
-__all__ = ["REQUIRES", "Package", "PackageSupport"]
-
-REQUIRES = "tabpfn>=9.2,<10"
+__all__ = ["Package", "PackageSupport"]
 
 
 class Package:
@@ -215,7 +215,7 @@ def _import_package() -> tuple[Any, Any]:
         from tabpfn import base, model_loading
     except ImportError as error:
         raise BackboneNotAvailable(
-            f"This backbone needs the tabpfn package ({error}); install it with: pip install 'tabpfn>=9.2,<10'"
+            f"This backbone needs the tabpfn package ({error}); install it with: pip install '{REQUIRES}'"
         ) from error
     if not hasattr(base, "ModelSpecs") or not hasattr(model_loading, "load_model"):
         raise BackboneNotAvailable(f"The installed tabpfn is not one this version knows; install {REQUIRES!r}.")

@@ -22,16 +22,18 @@ import numpy.typing as npt
 import torch
 
 from scff.backbones.arithmetic import Arithmetic
-from scff.backbones.base import BackboneSpec, IntArray, LeafCache, Limits, Views, Weights
+from scff.backbones.base import IntArray, LeafCache, Views
+from scff.backbones.known.tabpfn import V1
 from scff.backbones.shared.categories import OrdinalCodes
 from scff.backbones.shared.varying import several_values, varying
+from scff.backbones.spec import BackboneSpec
 from scff.backbones.tabpfn.v1_net import TabPFNv1Net
 from scff.backbones.weights.reading import fitting, load_torch, payload_of
 from scff.errors import CheckpointError
 from scff.memory.budget import Footprint
 from scff.tables.table import Table
 
-__all__ = ["SPECS", "TabPFNv1Backbone", "TabPFNv1View", "read"]
+__all__ = ["TabPFNv1Backbone", "TabPFNv1View", "load", "read", "recognises"]
 
 _TEMPERATURE = 0.8
 _N_SIGMA = 4.0
@@ -241,8 +243,9 @@ def read(path: Path) -> TabPFNv1Net:
     return model
 
 
-def _load(path: Path, device: torch.device) -> TabPFNv1Backbone:
-    return TabPFNv1Backbone(SPECS[0], path, read(path), device)
+def load(path: Path, device: torch.device) -> TabPFNv1Backbone:
+    """Load a released file."""
+    return TabPFNv1Backbone(V1, path, read(path), device)
 
 
 def _has_layout(payload: Any) -> bool:
@@ -255,7 +258,8 @@ def _has_layout(payload: Any) -> bool:
     )
 
 
-def _recognises(path: Path) -> bool:
+def recognises(path: Path) -> bool:
+    """Whether a checkpoint has this layout."""
     return _has_layout(payload_of(path))
 
 
@@ -276,23 +280,3 @@ def _bounds(z_SW: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch
 def _several(block: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
     """Columns with more than one value in single precision, in which the model reads them."""
     return several_values(block.astype(np.float32))
-
-
-SPECS = (
-    BackboneSpec(
-        name="tabpfn-v1",
-        kind="row",
-        summary="TabPFN v1, whose 100 slots folding extends; real weights from PyPI",
-        load=_load,
-        weights=Weights(
-            "prior_diff_real_checkpoint_n_0_epoch_42.cpkt",
-            sha256="3c9aadaeddbf51462af8c0ee4b3ca3c697890f77e92318abbb0821b75261c392",
-            fetch="pypi:pfns==0.3.0/models_diff/prior_diff_real_checkpoint_n_0_epoch_42.cpkt",
-        ),
-        code_licence="Apache-2.0",
-        weights_licence="Apache-2.0",
-        limits=Limits(leaf_width=100, classes=10, rows=1024),
-        recognises=_recognises,
-        aliases=("tabpfn-1", "tabpfnv1"),
-    ),
-)

@@ -14,10 +14,12 @@ from typing import Any
 
 import torch
 
-from scff.backbones.base import BackboneSpec, IntArray
+from scff.backbones.base import IntArray
+from scff.backbones.known.tabpfn import REQUIRES
 from scff.backbones.shared.given import constant, exchanged, same
 from scff.backbones.shared.probe import probed
-from scff.backbones.tabpfn.package import REQUIRES, Package, PackageSupport
+from scff.backbones.spec import BackboneSpec
+from scff.backbones.tabpfn.package import Package, PackageSupport
 from scff.backbones.tabpfn.view import PackageBackbone, PackageView
 from scff.errors import BackboneError
 

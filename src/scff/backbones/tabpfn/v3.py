@@ -15,10 +15,12 @@ from typing import Any
 
 import torch
 
-from scff.backbones.base import BackboneSpec, IntArray, LeafCache, Task
+from scff.backbones.base import IntArray, LeafCache
+from scff.backbones.known.tabpfn import REQUIRES
 from scff.backbones.shared.given import constant, exchanged
 from scff.backbones.shared.probe import probed
-from scff.backbones.tabpfn.package import REQUIRES, Package, PackageSupport
+from scff.backbones.spec import BackboneSpec, Task
+from scff.backbones.tabpfn.package import Package, PackageSupport
 from scff.backbones.tabpfn.view import PackageBackbone, PackageView
 from scff.errors import BackboneError
 from scff.memory.budget import Footprint

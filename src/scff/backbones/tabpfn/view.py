@@ -16,7 +16,8 @@ import numpy.typing as npt
 import torch
 
 from scff.backbones.arithmetic import Arithmetic
-from scff.backbones.base import BackboneSpec, IntArray, Limits, Task, Views
+from scff.backbones.base import IntArray, Views
+from scff.backbones.spec import BackboneSpec, Limits, Task
 from scff.backbones.tabpfn.package import Package, PackageSupport
 from scff.tables.table import Table
 

