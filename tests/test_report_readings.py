@@ -12,6 +12,7 @@ import pytest
 import report_models
 from scff.report import make_report
 from scff.report.columns import EFFECT
+from scff.report.marks import signed
 from scff.report.readings import mixed, read, sentence, sureness
 from scff.trials.narrow import Company, Frequencies, Summarised
 from scff.trials.presentations import Core, LinkedCore, WithTail
@@ -51,10 +52,10 @@ def test_every_alternative_stands_with_its_loss_and_weight(example):
     assert len(shown) == len(verdict.tried)
     for cells, one in zip(shown, verdict.tried, strict=True):
         assert cells[0].startswith(one.words.replace("'", "&#x27;"))
-        assert cells[1] == f"{one.loss:.4f}"
+        assert cells[1] == f"{one.loss:.3f}"
         assert cells[4] == f"<b>{f'{one.weight:.0%}' if one.weight else '–'}</b>"
     assert shown[0][2] == "", "the paper's Core is what the others are compared with"
-    assert shown[1][2] == f"{verdict.tried[1].loss - verdict.tried[0].loss:+.4f}"
+    assert shown[1][2] == signed(verdict.tried[1].loss - verdict.tried[0].loss)
     assert verdict.reason[1:] in html
     assert f"{verdict.n_rows} labelled rows were dealt into {verdict.n_splits} parts" in html
     assert "at half of the gate&#x27;s step" in html
@@ -101,7 +102,7 @@ def test_of_a_mixture_the_heaviest_reading_that_folds_is_described():
     # The Tail is in another part than the one whose leaves are shown.
     assert "in the part of the answer that weighs 20%" in html
     gate = model.fitted_.gates[2][0]
-    assert f"<b data-value='alpha'>{gate.alpha:.4f}</b>" in html
+    assert f"<b data-value='alpha'>{gate.alpha:.3f}</b>" in html
     frame = model.column_evidence()
     assert frame["used"].all(), "a summary of all columns reads all of them"
     linked = model.fitted_.readings[1].plan

@@ -86,13 +86,13 @@ def calibration(bins: Sequence[Bin]) -> str:
         f"{b.given:.2f}, came true {b.observed:.2f}, {counted(b.rows, 'row')}</title></circle>"
         for b in bins
     )
-    # Beside the point on the side away from the line to the next, and inside the frame.
+    # Below the line, which mostly rises, and inside the frame: on the floor above the point, at the right under it.
     labels = "".join(
         svg.text(
-            x(b.given) + (8 if b.given < 0.85 else -8),
-            y(b.observed) + (14 if b.observed > 0.08 else -8),
+            x(b.given) + (8 if b.given < 0.9 and b.observed > 0.08 else 0),
+            y(b.observed) + (15 if b.given < 0.9 else 20) if b.observed > 0.08 else y(b.observed) - 10,
             f"{b.rows}",
-            "start" if b.given < 0.85 else "end",
+            "start" if b.given < 0.9 and b.observed > 0.08 else "middle",
             'class="tick" data-rows',
         )
         for b in bins
@@ -109,6 +109,7 @@ def roc(curves: Sequence[Curve]) -> str:
     x, y = _AXES
     shown = curves[:_MOST_CURVES]
     body = []
+    names = svg.shortened([curve.label for curve in shown], 18)
     for i, curve in enumerate(shown):
         points = [(x(float(a)), y(float(b))) for a, b in zip(curve.false, curve.true, strict=True)]
         colour = COLOURS[_HUES[i % len(_HUES)]]
@@ -116,7 +117,7 @@ def roc(curves: Sequence[Curve]) -> str:
         if len(curves) == 1:
             body.append(svg.path([*points, (300, 250)], f'fill="{colour}" opacity=".12"'))
         body.append(svg.path(points, f'fill="none" stroke="{colour}" stroke-width="2.2"{dash}'))
-        label = f"AUC {curve.area:.3f}" if len(curves) == 1 else f"{svg.shortened(curve.label, 18)} {curve.area:.3f}"
+        label = f"AUC {curve.area:.3f}" if len(curves) == 1 else f"{names[i]} {curve.area:.3f}"
         level = 240 - 16 * (len(shown) - 1 - i)
         body.append(svg.text(292, level, label, "end", f'class="tick" font-weight="600" fill="{colour}"'))
     areas = ", ".join(f"{curve.label} {curve.area:.3f}" for curve in curves)
@@ -173,11 +174,11 @@ def side_by_side(spots: Sequence[Spot], label: str, width: int = 720) -> str:
     x = Scale(low - room, high + room, left, width - 70.0)
     bottom = 16.0 + 30 * len(spots)
     body = []
+    names = svg.shortened([spot.label for spot in spots], 22)
     for i, spot in enumerate(spots):
         y = 24.0 + 30 * i
         colour = COLOURS["core" if spot.own else "soft"]
-        name = svg.shortened(spot.label, 22)
-        body.append(svg.text(left - 12, y + 4, name, "end", 'font-weight="600"' if spot.own else ""))
+        body.append(svg.text(left - 12, y + 4, names[i], "end", 'font-weight="600"' if spot.own else ""))
         if np.isfinite(spot.low):
             between = f'stroke="{colour}" stroke-width="3" stroke-linecap="round" opacity=".55"'
             body.append(svg.path([(x(spot.low), y), (x(spot.high), y)], between))

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scff.gate.record import Candidate, TailGate
+from scff.report.marks import signed
 
-__all__ = ["Check", "checks", "signed", "verdict"]
+__all__ = ["Check", "checks", "verdict"]
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,3 @@ def verdict(candidate: Candidate, gate: TailGate) -> str:
         f"Passed all {len(needed)} checks; the closest was {closest.name} ({closest.where}), "
         f"by {signed(closest.margin)} ({closest.relative:.0%}).{chosen}"
     )
-
-
-def signed(value: float) -> str:
-    """A margin for eyes."""
-    return f"{value:+.4g}" if value else "0"

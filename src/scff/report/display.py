@@ -10,8 +10,9 @@ import numpy as np
 from scff.errors import DataError, MissingDependency
 from scff.plan.plan import FoldPlan
 from scff.report import svg
-from scff.report.checks import checks, signed, verdict
+from scff.report.checks import checks, verdict
 from scff.report.figures import count_core, evidence_curve, leaf_blocks, ranked_evidence
+from scff.report.marks import signed
 
 if TYPE_CHECKING:
     from scff.evaluate.evaluation import Evaluation

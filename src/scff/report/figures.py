@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scff.gate.record import TailGate
 from scff.plan.plan import FoldPlan
 from scff.report import svg
-from scff.report.marks import counted, leaf_name
+from scff.report.marks import counted, leaf_name, signed
 from scff.report.svg import COLOURS, Scale
 
 __all__ = ["count_core", "evidence_curve", "leaf_blocks", "ranked_evidence"]
@@ -121,7 +121,7 @@ def leaf_blocks(plan: FoldPlan, gate: TailGate | None, effects: Sequence[float] 
 def _block(
     plan: FoldPlan, leaf: IntArray, stratum: str, number: int, effect: float | None, top: float, faded: bool
 ) -> str:
-    x, y = 1.0, 5.0
+    x, y = 1.0, 1.0
     colour = COLOURS[stratum]
     strongest = int(leaf[np.argmax(plan.f[leaf])])
     tip = (
@@ -129,7 +129,7 @@ def _block(
         f"(F = {svg.significant(float(plan.f[strongest]))})"
     )
     if effect is not None and np.isfinite(effect):
-        tip += f"; prototype NLL changes by {effect:+.4g} without it"
+        tip += f"; prototype NLL changes by {signed(effect)} without it"
     height = Scale(_FLOOR, max(top, 1.0), 0, 30, log=True)
     groups = np.array_split(plan.f[leaf], min(_BARS, len(leaf)))
     step = 81 / len(groups)
@@ -139,13 +139,10 @@ def _block(
         for i, group in enumerate(groups)
     )
     edge = "none" if faded else colour  # what was kept out is there, without a frame
-    card = ""
-    if stratum == "tail" and not faded:  # a second card shows behind: the Tail stands behind the Core
-        card = svg.rect(x + 3.5, y - 3.5, 91, 42, "none", f'rx="5" stroke="{colour}" opacity=".35"')
     return (
-        '<svg viewBox="0 0 97 62" width="97" height="62" fill="currentColor" font-family="inherit" '
+        '<svg viewBox="0 0 93 58" width="93" height="58" fill="currentColor" font-family="inherit" '
         'xmlns="http://www.w3.org/2000/svg">'
-        f'<g opacity="{0.6 if faded else 1}"><title>{escape(tip)}</title>{card}'
+        f'<g opacity="{0.6 if faded else 1}"><title>{escape(tip)}</title>'
         + svg.rect(x, y, 91, 42, colour, f'rx="5" fill-opacity=".13" stroke="{edge}"')
         + f'<path d="{bars}" fill="{colour}"/>'
         + svg.text(x + 45.5, y + 54, f"{leaf_name(plan, number)} · {len(leaf):,}", "middle", 'font-size="11"')

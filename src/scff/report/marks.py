@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from scff.plan.plan import FoldPlan
 
-__all__ = ["badge", "counted", "gauge", "leaf_name", "meter", "tile"]
+__all__ = ["badge", "counted", "gauge", "leaf_name", "meter", "signed", "tile"]
 
 
 def tile(what: str, value: str, note: str = "", key: str = "") -> str:
@@ -47,3 +48,17 @@ def leaf_name(plan: FoldPlan, number: int) -> str:
     """A leaf as people count it: ``Core 1``, ``Tail 3``."""
     core = len(plan.core_leaves)
     return f"Core {number + 1}" if number < core else f"Tail {number - core + 1}"
+
+
+def signed(value: float) -> str:
+    """A difference for eyes: three digits that count, at most four of them behind the point.
+
+    Examples
+    --------
+    >>> signed(1.6712), signed(-0.01546), signed(0.000534), signed(0.00002), signed(0)
+    ('+1.67', '−0.0155', '+0.0005', '0', '0')
+    """
+    if abs(value) < 0.5e-4:
+        return "0"
+    digits = 2 - math.floor(math.log10(abs(value)))
+    return f"{'−' if value < 0 else '+'}{abs(value):.{min(max(digits, 0), 4)}f}"

@@ -239,7 +239,7 @@ def _tail_in_short(subject: Subject, quality: Quality | None) -> str:
         return f'The other <b class="tail">{others} are not folded into it</b>: {escape(decided.reason)}.'
     helped = (
         f'The other <b class="tail">{others} helped</b> on both halves of the labelled rows, and were let in with step '
-        f"{decided.gate.alpha:.2f}."
+        f"{decided.gate.alpha:.3f}."
     )
     if quality is None or quality.core_log_loss is None:
         return helped

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from scff.report.marks import badge, meter
+from scff.report.marks import badge, meter, signed
 
 if TYPE_CHECKING:
     from scff.estimators.fitted import Fitted
@@ -63,7 +63,7 @@ def read(fitted: Fitted) -> str:
 
 def _backbones(verdict: Verdict) -> str:
     """Which backbone, and how the others did on the same held-back rows."""
-    losses = ", ".join(f"{escape(one.name)} <b>{one.loss:.4f}</b>" for one in verdict.tried)
+    losses = ", ".join(f"{escape(one.name)} <b>{one.loss:.3f}</b>" for one in verdict.tried)
     said = escape(verdict.reason[:1].upper() + verdict.reason[1:])
     return f'<p><span data-value="backbones">{said}.</span> Held-back loss: {losses}.</p>'
 
@@ -89,13 +89,13 @@ def _table(verdict: Verdict) -> str:
     rows = []
     for number, one in enumerate(verdict.tried):
         gain = core - one.loss
-        change = "" if number == 0 else f"{-gain:+.4f}"
+        change = "" if number == 0 else signed(-gain)
         bar = meter(gain / furthest)
         weight = f"{one.weight:.0%}" if one.weight > 0 else "–"
         rows.append(
             f'<tr class="{"" if one.weight > 0 else "not-asked"}" data-tried="{escape(one.name)}">'
             f'<td data-label="What the model read">{escape(_words(one))}</td>'
-            f'<td data-label="Held-back loss">{one.loss:.4f}</td>'
+            f'<td data-label="Held-back loss">{one.loss:.3f}</td>'
             f'<td data-label="Against the Core">{change}</td>'
             f'<td class="margin" aria-hidden="true">{bar if number else ""}</td>'
             f'<td data-label="Weight in the answer"><b>{weight}</b></td></tr>'
@@ -112,7 +112,7 @@ def _how(verdict: Verdict) -> str:
     if verdict.approved:
         loss = (
             f" Put together, with weights fitted without the rows they are judged on, the loss is "
-            f'<b data-value="mixture-loss">{verdict.loss:.4f}</b>.'
+            f'<b data-value="mixture-loss">{verdict.loss:.3f}</b>.'
         )
     parts = "halves" if verdict.n_splits == 2 else f"{verdict.n_splits} parts"
     return (

@@ -77,15 +77,22 @@ def significant(value: float | None, digits: int = 4) -> str:
     return f"{value:#.{digits}g}".rstrip(".")
 
 
-def shortened(label: str, most: int) -> str:
-    """A label of at most so many characters.
+def shortened(labels: Sequence[str], most: int) -> list[str]:
+    """Labels of at most so many characters each; those that begin alike keep their ends, so that they stay apart.
 
     Examples
     --------
-    >>> shortened("adenocarcinoma", 8), shortened("normal", 8)
-    ('adenoca…', 'normal')
+    >>> shortened(["adenocarcinoma", "normal"], 8)
+    ['adenoca…', 'normal']
+    >>> shortened(["carcinoma of the lung", "carcinoma of the colon"], 11)
+    ['carci… lung', 'carci…colon']
     """
-    return label if len(label) <= most else label[: most - 1] + "…"
+    heads = [label if len(label) <= most else label[: most - 1].rstrip() + "…" for label in labels]
+    end = (most - 1) // 2
+    return [
+        head if heads.count(head) == 1 or len(label) <= most else f"{label[: most - 1 - end]}…{label[-end:]}"
+        for label, head in zip(labels, heads, strict=True)
+    ]
 
 
 def _at(value: float) -> str:

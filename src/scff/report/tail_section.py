@@ -9,8 +9,8 @@ import numpy as np
 
 from scff.gate.decide import refuse
 from scff.gate.record import TailGate
-from scff.report.checks import Check, checks, signed, verdict
-from scff.report.marks import badge, meter
+from scff.report.checks import Check, checks, verdict
+from scff.report.marks import badge, meter, signed
 from scff.report.quality import Quality
 from scff.report.subject import Subject
 from scff.report.svg import significant
@@ -85,7 +85,7 @@ def tail(subject: Subject, quality: Quality | None, hidden_gain: float | None) -
         part = "" if decided.weight == 1.0 else f", in the part of the answer that weighs {decided.weight:.0%}"
         say = (
             f"{badge('let in', True)} Yes: {escape(decided.reason)}. What the Tail says beyond the Core "
-            f"is added with step α = <b data-value='alpha'>{gate.alpha:.4f}</b>{part}."
+            f"is added with step α = <b data-value='alpha'>{gate.alpha:.3f}</b>{part}."
         )
     else:
         say = (
@@ -96,7 +96,7 @@ def tail(subject: Subject, quality: Quality | None, hidden_gain: float | None) -
     if gate.candidates:
         how += (
             '<p class="muted small">The labelled rows are dealt into two halves, A and B. What the Tail adds beyond '
-            f"the Core (ρ = {gate.rho:.4g} of it was already there) is tried as it is (raw) and pulled towards the "
+            f"the Core ({gate.rho:.0%} of it was already there) is tried as it is (raw) and pulled towards the "
             "classes (prototype). It must help in both halves; the step α is the smaller of what each half would "
             "choose. This is an acceptance test on the support, not a validation set.</p>"
         )
@@ -122,9 +122,9 @@ def _tail_on_test(quality: Quality | None) -> str:
     word = "better" if gain > 0 else "worse"
     advice = "" if gain > 0 else (' On rows like these <code>tail="off"</code> is the better choice.')
     return (
-        f"<p><b>On the test rows the Tail made the model {word}</b>: log-loss {quality.log_loss:.4f} with it against "
-        f'<span data-value="core-log-loss">{quality.core_log_loss:.4f}</span> without it, accuracy '
-        f'{quality.accuracy:.4f} against <span data-value="core-accuracy">{quality.core_accuracy:.4f}</span>'
+        f"<p><b>On the test rows the Tail made the model {word}</b>: log-loss {quality.log_loss:.3f} with it against "
+        f'<span data-value="core-log-loss">{quality.core_log_loss:.3f}</span> without it, accuracy '
+        f'{quality.accuracy:.1%} against <span data-value="core-accuracy">{quality.core_accuracy:.1%}</span>'
         f".{advice}</p>"
     )
 
@@ -138,9 +138,9 @@ def _tail_on_hidden(gain: float | None) -> str:
     else:
         verdict_, does = ("agree", "helps") if gain > 0 else ("disagree", "does not help")
     return (
-        f"<p><b>Hidden labels {verdict_}.</b> When each half of the labelled rows comes in as new rows, labels hidden "
-        f"from the encoder, the Tail {does}: it changes the prototype NLL by "
-        f'<span data-value="hidden-change">{0.0 - gain:+.4f}</span>.</p>'
+        f"<p><b>Labelled rows read as new ones {verdict_}.</b> When each half of them is read without its labels, as "
+        f"rows to be predicted are, the Tail {does}: it changes the prototype NLL by "
+        f'<span data-value="hidden-change">{signed(0.0 - gain)}</span>.</p>'
     )
 
 
@@ -152,8 +152,8 @@ def _candidate(gate: TailGate, index: int) -> str:
         result = badge("passed, taken", True)
     return (
         f'<div class="candidate" data-candidate="{candidate.name}"><h3>{candidate.name.capitalize()} candidate '
-        f"{result}</h3><p>α = min(α<sub>A</sub> {candidate.alpha_a:.4f}, α<sub>B</sub> {candidate.alpha_b:.4f}) = "
-        f'<b>{candidate.alpha:.4f}</b>. {escape(verdict(candidate, gate))}</p><div class="wide"><table><thead><tr>'
+        f"{result}</h3><p>α = min(α<sub>A</sub> {candidate.alpha_a:.3f}, α<sub>B</sub> {candidate.alpha_b:.3f}) = "
+        f'<b>{candidate.alpha:.3f}</b>. {escape(verdict(candidate, gate))}</p><div class="wide"><table><thead><tr>'
         '<th scope="col">Check</th><th scope="col" class="left">On</th><th scope="col">Core alone</th><th scope="col">'
         'with Tail</th><th scope="col">Margin</th><th scope="col" class="left">Worse | better</th><th scope="col">'
         f"Result</th></tr></thead><tbody>{body}</tbody></table></div></div>"
@@ -161,11 +161,12 @@ def _candidate(gate: TailGate, index: int) -> str:
 
 
 def _check(row: Check) -> str:
-    result = '<span class="ok">✓ passed</span>' if row.passed else '<span class="fail">✗ failed</span>'
+    kind, mark, word = ("ok", "✓", "passed") if row.passed else ("fail", "✗", "failed")
+    result = f'<span class="{kind}" title="{word}">{mark}<span> {word}</span></span>'
     if not row.counts:
         result = "not asked"
     return (
         f'<tr class="{"" if row.counts else "not-asked"}"><td>{row.name}</td><td class="left">{row.where}</td>'
-        f"<td>{significant(row.before)}</td><td>{significant(row.after)}</td><td>{signed(row.margin)}</td>"
+        f"<td>{significant(row.before, 3)}</td><td>{significant(row.after, 3)}</td><td>{signed(row.margin)}</td>"
         f'<td class="margin" title="{row.relative:+.2%}">{meter(row.relative)}</td><td>{result}</td></tr>'
     )
