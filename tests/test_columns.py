@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import warnings
 
 import numpy as np
@@ -11,8 +12,10 @@ import polars
 import pyarrow as pa
 import pytest
 from scipy import sparse
+from typer.testing import CliRunner
 
 from scff import FoldedClassifier, compile_plan, load
+from scff.cli.main import app
 from scff.errors import DataError, DataWarning
 from scff.plan.leaks import find_leaks
 from scff.tables.columns import usable
@@ -89,6 +92,21 @@ def test_codes_of_categories_are_named():
     np.testing.assert_array_equal(named.predict_proba(frame.astype({"site": float})), named.predict_proba(frame))
     with pytest.raises(DataError, match="no column 'nowhere'"):
         quick(categorical=["nowhere"]).fit(frame, Y)
+
+
+def test_the_command_reads_columns_as_python_does(tmp_path):
+    days = [(dt.date(2020, 1, 1) + dt.timedelta(days=int(k))).isoformat() for k in rng.permutation(N) + 100 * Y]
+    frame = BASE.assign(visit=days, site=np.array([3, 1, 2, 10])[np.arange(N) % 4], flat=1.0, y=Y)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    options = ["-t", "y", "--categorical", "site", "-b", "nano", "--method", "raw-core", "-o", str(tmp_path / "m")]
+    facts = json.loads(CliRunner().invoke(app, ["fit", str(tmp_path / "t.csv"), *options, "--json"]).stdout)
+    by_path = quick(categorical=["site"]).fit(tmp_path / "t.csv", "y")
+    assert facts["plan"]["hash"] == by_path.plan_.hash
+    assert facts["plan"]["unused"] == by_path.plan_.unused == {"flat": "one value on the labelled rows"}
+    frame.assign(odd=[[1, 2]] * N).to_parquet(tmp_path / "lists.parquet")
+    refused = CliRunner().invoke(app, ["fit", str(tmp_path / "lists.parquet"), *options])
+    assert isinstance(refused.exception, DataError)
+    assert "'odd'" in str(refused.exception)
 
 
 BAD = {

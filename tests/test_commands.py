@@ -12,6 +12,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 from typer.testing import CliRunner
 
 import scff
@@ -19,6 +20,7 @@ from backbone_models import tiny_tabicl_regressor
 from scff.backbones import listing
 from scff.cli.main import app
 from scff.errors import DataError
+from scff.evaluate import evaluate
 from scff.tables.task import find_task
 
 N = 40
@@ -58,6 +60,67 @@ def test_a_numeric_target_is_fitted_as_numbers(tables, tmp_path):
     assert planned["hash"] == model.plan_.hash
     with pytest.raises(DataError, match="compares classes and the target is of numbers"):
         run("plan", *fit[1:], "-t", "weight", "--routing", "anova")
+
+
+def test_an_evaluation_of_numbers_has_the_figures_of_the_regressor_on_the_same_folds(tables, tmp_path):
+    checkpoint = tiny_tabicl_regressor(tmp_path / "r.ckpt")
+    models = ["-b", checkpoint, "--baseline", "ridge", "--baseline", "mean", "--folds", 2, "--repeats", 1, "-j", 1]
+    asked = ["evaluate", tables / "t.csv", "-t", "weight", "--drop", "label", "--drop", "grade", *models]
+    facts = json.loads(run(*asked, "--json").splitlines()[-1])
+    assert facts["task"] == "regression"
+    frame = pd.read_csv(tables / "t.csv")
+    X, y = frame.drop(columns=["weight", "label", "grade"]), frame["weight"].to_numpy()
+    regressor = scff.FoldedRegressor(checkpoint, random_state=0)
+    found = evaluate(X, y, estimator=regressor, folds=2, repeats=1, baselines=["ridge", "mean"])
+    said = np.zeros(N)
+    for train, test in found.splits.pairs:
+        said[test] = scff.FoldedRegressor(checkpoint).fit(X.iloc[train], y[train]).predict(X.iloc[test])
+    figures = {"r2": r2_score(y, said), "rmse": root_mean_squared_error(y, said), "mae": mean_absolute_error(y, said)}
+    assert {name: one.value for name, one in found.scores["scff"].items()} == pytest.approx(figures, rel=1e-5)
+    assert {name: one["value"] for name, one in facts["scores"]["scff"].items()} == pytest.approx(figures, rel=1e-5)
+    shown = run(*asked, "-o", tmp_path / "e.html")
+    assert "R² (95 %)" in shown
+    assert "ridge regression" in shown
+    page = (tmp_path / "e.html").read_text()
+    assert 'data-figure="scatter"' in page  # predicted against true
+    assert f'data-value="r2">{figures["r2"]:.3f}<' in page
+    with pytest.raises(DataError, match="--class-weight is a matter of classes"):
+        run(*asked, "--class-weight", "balanced")
+
+
+def test_predictions_carry_row_names_and_columns_to_keep(tables, tmp_path):
+    frame = pd.read_csv(tables / "t.csv").drop(columns=["weight", "grade"])
+    frame.insert(0, "sample", [f"S{i}" for i in range(N)])
+    frame["batch"] = np.arange(N) % 3
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    run(
+        "fit",
+        tmp_path / "train.csv",
+        "-t",
+        "label",
+        "--drop",
+        "batch",
+        "-b",
+        "nano",
+        "--method",
+        "raw-core",
+        "-o",
+        tmp_path / "m",
+    )
+    run(
+        "predict",
+        tmp_path / "m",
+        tmp_path / "train.csv",
+        "--keep",
+        "batch",
+        "--keep",
+        "label",
+        "-o",
+        tmp_path / "p.csv",
+    )
+    out = pd.read_csv(tmp_path / "p.csv")
+    for name in ("sample", "batch", "label"):
+        assert out[name].tolist() == frame[name].tolist()
 
 
 def test_doubt_about_the_task_is_said_and_can_be_settled(tables, tmp_path):
@@ -174,3 +237,24 @@ def test_an_interruption_says_what_is_not_written(tmp_path):
     assert "interrupted" in rest
     assert "m.scff is not written" in rest
     assert not (tmp_path / "m.scff").exists()
+
+
+def test_an_interrupted_evaluation_says_what_was_done_and_goes_on_from_there(tables, tmp_path):
+    page, folder = tmp_path / "e.html", tmp_path / ".e.html.folds"
+    options = ["-t", "label", "--drop", "weight", "--drop", "grade", "-b", "nano", "--method", "raw-core", "-j", 1]
+    args = command("evaluate", tables / "t.csv", *options, "--baseline", "majority", "-o", page)
+    with subprocess.Popen(args, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        while running.poll() is None and not (folder.is_dir() and any(folder.glob("fold-*.npz"))):
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        said = running.stderr.read()
+    assert running.returncode == 130
+    assert f"{page} is not written; what was done is in {folder}, and the same command goes on" in " ".join(
+        said.split()
+    )
+    assert not page.exists()
+    done = len(list(folder.glob("fold-*.npz")))
+    assert 1 <= done < 30
+    subprocess.run(args, check=True, capture_output=True)
+    assert page.exists()
+    assert not folder.exists()

@@ -19,7 +19,7 @@ from scff import FoldedClassifier
 from scff.cli.main import app
 from scff.errors import DataError, DataWarning
 from scff.tables.on_disk import ParquetColumns
-from scff.tables.reading import read
+from scff.tables.reading import Request, read
 from scff.tables.sparse import SparseColumns
 
 N, D = 24, 12
@@ -300,6 +300,8 @@ def test_every_format_gives_the_same_table(tmp_path, expression, name):
         assert data.row_names.tolist() == SAMPLES
     facts = planned(tmp_path / name, "-t", "dx")
     assert (facts["columns"], facts["top"][0]["column"]) == (D, "G0")
+    facts = planned(tmp_path / name, "-t", "dx")
+    assert (facts["columns"], facts["top"][0]["column"]) == (D, "G0")
 
 
 def test_arrays_and_sparse_matrices_have_no_names_and_take_labels_from_a_sheet(tmp_path, expression):
@@ -354,6 +356,37 @@ def test_a_very_wide_parquet_file_stays_on_disk_beside_its_names(tmp_path, expre
     categories = expression.reset_index(names="sample").assign(dx=LABELS, site=["x", "y"] * (N // 2))
     categories.to_parquet(tmp_path / "c.parquet")
     assert not read(tmp_path / "c.parquet", target="dx").table.is_numeric
+
+
+@pytest.mark.parametrize("command", ["fit", "plan", "evaluate"])
+def test_every_option_of_reading_reaches_the_reader(folder, monkeypatch, command):
+    asked = []
+
+    def seen(request, like=None):
+        asked.append(request)
+        raise DataError("seen")
+
+    monkeypatch.setattr("scff.tables.reading.read_dataset", seen)
+    options = ["--samples", folder / "meta.tsv", "--on", "sample", "--orient", "rows", "--id", "name", "--keep-id"]
+    options += ["--group", "patient", "--drop", "G1", "--drop", "G2", "--categorical", "G3", "--layer", "counts"]
+    output = ["-o", folder / "m"] if command == "fit" else []
+    with pytest.raises(DataError, match="seen"):
+        run(command, f"rna={folder / 'labelled.csv'}", folder / "samples_in_rows.csv", "-t", "dx", *options, *output)
+    assert asked == [
+        Request(
+            (("rna", folder / "labelled.csv"), ("samples_in_rows", folder / "samples_in_rows.csv")),
+            target="dx",
+            samples=folder / "meta.tsv",
+            on="sample",
+            orient="rows",
+            id="name",
+            keep_id=True,
+            group="patient",
+            drop=("G1", "G2"),
+            categorical=("G3",),
+            layer="counts",
+        )
+    ]
 
 
 def test_a_path_in_python_is_read_as_by_a_command(folder, expression):

@@ -34,7 +34,9 @@ def fit(
     tail: Tail = "paper",
     trials: TrialsName = "auto",
     memory_limit: Annotated[str | None, typer.Option(help="Budget for added memory, such as 2GiB.")] = None,
-    n_estimators: Annotated[int, typer.Option(help="The backbone's own ensemble views to fold and average.")] = 1,
+    n_estimators: Annotated[
+        str, typer.Option(help="The backbone's own ensemble views to average: 1, 2, ... or auto.")
+    ] = "1",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, ...")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of ensemble views and random routing.")] = 0,
     caches: Annotated[bool, typer.Option(help="Write caches too: a larger file that predicts at once.")] = False,
@@ -57,7 +59,7 @@ def fit(
         leaf_width=leaf_width,
         fdr=fdr,
         memory_limit=memory_limit,
-        n_estimators=n_estimators,
+        n_estimators=int(n_estimators) if n_estimators.isdecimal() else n_estimators,
         device=device,
         random_state=seed,
         verbose=wants_bars(as_json),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -32,7 +32,8 @@ IntArray = npt.NDArray[np.int64]
 
 _FEWEST = 4  # rows of a class: two in each half
 _BYTES = 64 * 2**20  # of query rows that are asked together
-_ROWS = 256  # of a prediction that is small: a block of query rows, as every prediction reads them
+_PREDICTIONS = 10  # of as many rows as were labelled: what all columns may cost
+_LEAST = 8  # rows of a half that are asked, whatever they cost: fewer would say nothing
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,12 @@ def _shuffle(fitted: Fitted, columns: IntArray) -> Shuffled | None:
     halves = _halves(case, fitted.classes is not None)
     if halves is None or len(columns) == 0:
         return None
-    # The price is that of ten predictions of the labelled table, or of a block of rows where it is smaller.
-    most = 10 * max(_ROWS, case.support.n_rows) // (2 * max(len(columns), 50))
+    # Rows that are predicted are counted: for every column both halves, or a fair sample of each.
+    most = max(_LEAST, _PREDICTIONS * case.support.n_rows // (2 * len(columns)))
     rng = np.random.default_rng(0)
     changes = []
     for learn, ask in (halves, halves[::-1]):
-        some = ask if len(ask) <= most else np.sort(rng.permutation(ask)[: max(most, 10)])
+        some = ask if len(ask) <= most else _sample(case.y[ask], ask, most, rng)
         predict, codes = _reader(fitted, case, learn, some)
         loss = _loss(case, codes, some, predict, fitted.classes is not None)
         rows = case.support.take(some)
@@ -99,6 +100,13 @@ def _halves(case: Case, classified: bool) -> tuple[IntArray, IntArray] | None:
         return None
     first, second = alternate_halves(codes)
     return keep[first], keep[second]
+
+
+def _sample(y: npt.NDArray[Any], rows: IntArray, count: int, rng: np.random.Generator) -> IntArray:
+    """Some rows, drawn at random from every class, or from every part of the range, in its proportion."""
+    order = rng.permutation(len(rows))
+    order = order[np.argsort(y[order], kind="stable")]
+    return np.sort(rows[order[((np.arange(count) + rng.random()) * len(rows) / count).astype(np.int64)]])
 
 
 def _reader(
