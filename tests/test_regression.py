@@ -15,7 +15,7 @@ from backbone_models import tiny_tabicl_regressor, tiny_tabpfn
 from scff import FoldedClassifier, FoldedRegressor
 from scff.backbones import get_spec, load_backbone
 from scff.backbones.weights import checkpoints
-from scff.errors import BackboneError, CheckpointMissing, DataError
+from scff.errors import BackboneError, CheckpointMissing, DataError, MemoryBudgetError
 
 FAMILIES = ["tabicl", "tabpfn_v3", "tabpfn_v3_5", "tabpfn_v2"]
 
@@ -122,6 +122,16 @@ def test_targets_that_cannot_be_used(tabicl_path, table):
     with pytest.raises(DataError, match="The 'method' parameter"):
         FoldedRegressor(tabicl_path, method="mass-huber").fit(Xs, ys)
     assert (model.fit(Xs, np.full(70, 4.25)).predict(Xq) == 4.25).all()
+
+
+def test_a_refused_refit_leaves_the_model_as_it_was(tabicl_path, table):
+    Xs, ys, Xq = table
+    model = FoldedRegressor(tabicl_path).fit(Xs, ys)
+    before = model.predict(Xq)
+    with pytest.raises(MemoryBudgetError):
+        model.set_params(memory_limit="1MiB").fit(Xs[:, :20], -ys)
+    model.set_params(memory_limit=None)
+    assert np.array_equal(model.predict(Xq), before)
 
 
 def test_the_task_decides_what_a_name_and_a_file_mean(tabicl_path, table, tmp_path):

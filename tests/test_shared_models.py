@@ -15,6 +15,7 @@ import torch
 
 from conftest import make_wide, paper
 from scff import FoldedClassifier
+from scff.errors import SCFFError
 from scff.fold.threads import default_workers, in_order
 
 
@@ -46,6 +47,26 @@ def test_changing_the_table_after_fit_changes_nothing(kind, tmp_path):
     assert np.array_equal(pickle.loads(saved).predict_proba(rows), before)
     clf.save(tmp_path / "model.scff")
     assert float(np.abs(clf.fitted_.support.numeric()).max()) > 0
+
+
+@pytest.mark.parametrize(
+    "why",
+    [{"memory_limit": "1MiB"}, {"backbone": "/nowhere/at.ckpt"}, {"leaf_width": 0}],
+    ids=lambda why: next(iter(why)),
+)
+def test_a_refused_refit_leaves_the_model_as_it_was(why, checkpoint_dir):
+    X, y, Q = make_wide(n_columns=40)
+    clf = paper(str(checkpoint_dir / "v2.ckpt")).fit(X, np.where(y, "ill", "well"))
+    before, attributes = clf.predict_proba(Q), sorted(vars(clf))
+    kept = clf.get_params()
+    with pytest.raises(SCFFError):
+        clf.set_params(**why).fit(X[:, :20], np.array(["a", "b", "c"])[np.arange(len(y)) % 3])
+    clf.set_params(**kept)
+    assert clf.classes_.tolist() == ["ill", "well"]
+    assert clf.n_features_in_ == 40
+    assert sorted(vars(clf)) == attributes
+    assert np.array_equal(clf.predict_proba(Q), before)
+    assert set(clf.predict(Q)) <= {"ill", "well"}
 
 
 def test_under_a_limit_the_table_is_not_copied_and_says_no_to_changes():

@@ -16,7 +16,7 @@ def sentence(text: str) -> None:
     assert "\n" not in text.strip(), f"more than a line: {text!r}"
     assert len(text) < 600, f"{len(text)} characters: {text[:200]!r}"
     assert text.rstrip()[-1] in ".?)'\"!", f"no end: {text!r}"
-    assert not re.search(r"0x[0-9a-f]{6,}|Traceback", text), text
+    assert not re.search(r" at 0x[0-9a-f]{6,}|Traceback", text), text
 
 
 def refusal(call) -> SCFFError | None:

@@ -92,7 +92,7 @@ def test_what_a_user_types_is_not_obeyed_by_the_terminal(scff, folder, bad, tall
 
 PLAN = ["plan", "train.csv", "-t", "y"]
 FIT = ["fit", "train.csv", "-t", "y", "-b", "nano", "--trials", "0", "-o"]
-BENCH = ["bench", "run", "main", "--quick", "-b", "nano"]
+BENCH = ["bench", "run", "main", "--quick", "--backbone", "nano", "-o", "results"]
 BAD = [
     ["nope"],
     ["--nope"],
@@ -178,8 +178,8 @@ BAD = [
     [*BENCH, "--time-limit", "x"],
     [*BENCH, "--time-limit", "-1"],
     [*BENCH, "--device", "toaster"],
-    [*BENCH, "-b", "nope"],
-    [*BENCH, "-b", "noise.ckpt"],
+    [*BENCH, "--backbone", "nope"],
+    [*BENCH, "--backbone", "noise.ckpt"],
     ["bench", "collect", "-o", "nope"],
     ["bench", "collect", "-o", "train.csv"],
     ["bench", "tables", "main", "-o", "nope"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from scff.bench import equal_memory, reports_decisions, reports_mechanism  # noqa: F401  (they register their reports)
@@ -11,6 +12,7 @@ from scff.bench.reports import MAKERS, make
 from scff.bench.results import Results
 from scff.bench.studies import Study
 from scff.errors import DataError
+from scff.tables.atomic import write_atomically
 
 __all__ = ["study_tables", "write_tables"]
 
@@ -48,6 +50,6 @@ def write_tables(study: Study, results: Sequence[Results], folder: Path) -> list
     paths = []
     for suffix, text in texts.items():
         path = folder / f"{study.name}{suffix}"
-        path.write_text(text, encoding="utf-8")
+        write_atomically(path, partial(Path.write_text, data=text, encoding="utf-8"))
         paths.append(path)
     return paths

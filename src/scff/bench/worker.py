@@ -36,6 +36,7 @@ from scff.bench.facts import gate_facts, plan_facts, verdict_facts
 from scff.estimators.classifier import FoldedClassifier
 from scff.memory.device import resolve_device
 from scff.memory.meter import PeakMemory
+from scff.memory.scratch import Scratch
 
 __all__ = ["ArmRequest", "ArmResult", "host_fingerprint", "run_arm", "run_isolated"]
 
@@ -201,7 +202,16 @@ def _context() -> Any:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["scff.bench.worker"])
+    _meet_in_scratch()
     return context
+
+
+@cache
+def _meet_in_scratch() -> Scratch:
+    """Let processes meet in a folder that the next run removes if this one is killed; Python's own stays for good."""
+    scratch = Scratch()
+    multiprocessing.current_process()._config["tempdir"] = str(scratch.path)  # type: ignore[attr-defined]
+    return scratch
 
 
 def _child(pipe: Connection, request: ArmRequest) -> None:

@@ -20,7 +20,7 @@ from scff.tables.reading import Dataset, Request, assemble, read
 from scff.tables.sheet import Sheet
 from scff.tables.single_cell import sheet_of_anndata
 from scff.tables.sparse import SparseColumns, is_sparse
-from scff.tables.table import Table, as_table
+from scff.tables.table import Table, as_table, check_unique
 
 __all__ = ["Given", "given_queries", "given_support", "is_plain"]
 
@@ -94,16 +94,24 @@ def given_support(
         if id_column is not None and not isinstance(X, Table):
             raise DataError(f"id_column is {id_column!r}, and the columns of an array have no names; pass a DataFrame.")
         return Given(as_table(X, codes), y, groups)
+    # Columns are found by their names as text; whatever else a caller calls them, features keep it.
+    names = list(map(str, frame.columns))
+    check_unique(names)
     for name in (target, group):
-        if name is not None and name not in frame.columns:
+        if name is not None and name not in names:
             raise DataError(f"X has no column {name!r}; pass the labels themselves or the name of one of its columns.")
+    named = frame.copy(deep=False)
+    named.columns = pd.Index(names)
     naming = find_row_names(
-        frame, id_column=id_column, keep_id=keep_id, known=[n for n in (target, group) if n is not None]
+        named,
+        id_column=id_column,
+        keep_id=keep_id,
+        known=[n for n in (target, group) if n is not None],
     )
-    y = y if target is None else frame[target]
-    groups = groups if group is None else frame[group].to_numpy()
-    gone = [name for name in dict.fromkeys([target, group, *(n for n, _ in naming.aside)]) if name is not None]
-    features = frame.drop(columns=gone) if gone else frame
+    y = y if target is None else frame.iloc[:, names.index(target)]
+    groups = groups if group is None else frame.iloc[:, names.index(group)].to_numpy()
+    gone = {target, group, *(name for name, _ in naming.aside)}
+    features = frame.loc[:, [name not in gone for name in names]] if gone & set(names) else frame
     table = as_table(features, codes)
     table = replace(table, row_names=naming.row_names, id_column=naming.id_column, aside=naming.aside)
     if id_column is None:
@@ -122,8 +130,9 @@ def given_queries(X: Any, support: Table) -> tuple[Table, pd.DataFrame | None]:
     if frame is None:
         return as_table(X), None
     known = set(support.names or ())
-    gone = [name for name, _ in support.aside if name in frame.columns and name not in known]
-    frame = frame.drop(columns=gone) if gone else frame
+    gone = {name for name, _ in support.aside} - known
+    kept = [str(name) not in gone for name in frame.columns]
+    frame = frame if all(kept) else frame.loc[:, kept]
     return as_table(frame), frame
 
 
@@ -160,7 +169,11 @@ def _is_label(dtype: Any) -> bool:
 
 def _is_blocks(X: Any) -> bool:
     """Whether X is several tables under their names; one of SciPy's sparse layouts is a dict as well."""
-    return isinstance(X, Mapping) and not is_sparse(X)
+    if not isinstance(X, Mapping) or is_sparse(X):
+        return False
+    if not X:
+        raise DataError("X is a dictionary without a table in it; pass at least one.")
+    return True
 
 
 def _is_path(X: Any) -> bool:
@@ -186,7 +199,10 @@ def _sheet(name: Any, table: Any) -> Sheet:
     if frame is not None:
         return Sheet.of_frame(frame.rename(columns=str), str(name))
     if not is_sparse(table):
-        table = np.asarray(table)
+        try:
+            table = np.asarray(table)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise DataError(f"The table {str(name)!r} is none ({error}); pass numbers, or a frame.") from error
         if table.ndim != 2 or table.dtype.kind not in "fiub":
             raise DataError(f"The table {str(name)!r} must be numbers in two dimensions, or a frame.")
     values = SparseColumns(table) if is_sparse(table) else table

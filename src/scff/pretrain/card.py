@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scff.backbones.weights.checkpoints import sha256
+from scff.tables.atomic import write_atomically
 
 
 def versions() -> dict[str, str]:
@@ -45,5 +46,5 @@ def write_card(checkpoint: Path, facts: dict[str, Any]) -> Path:
         "versions": versions(),
     }
     path = checkpoint.with_suffix(".json")
-    path.write_text(json.dumps(card, indent=2) + "\n")
+    write_atomically(path, lambda part: part.write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8"))
     return path

@@ -14,8 +14,10 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -23,7 +25,7 @@ import torch.distributed as dist
 from torch.multiprocessing.spawn import spawn
 from tqdm.auto import tqdm
 
-from scff.errors import PretrainError
+from scff.errors import PretrainError, SCFFError
 from scff.memory.scratch import Scratch
 from scff.pretrain import network
 from scff.pretrain.card import write_card
@@ -164,15 +166,26 @@ def _keep_freed_memory() -> None:
 
 def _prepare(rank: int, world: int, job: Job) -> Trainer:
     """Build a trainer at the step where the run stands."""
-    stored: dict[str, Any] | None = None
-    if job.recipe is None:
-        stored = torch.load(job.folder / "state.pt", weights_only=True)
-    recipe = RecipeConfig.from_dict(stored["recipe"]) if stored else job.recipe
-    assert recipe is not None
-    trainer = Trainer(recipe, _lessons(job.folder, recipe, rank), rank, world)
-    if stored:
+    if job.recipe is not None:
+        return Trainer(job.recipe, _lessons(job.folder, job.recipe, rank), rank, world)
+    with _stored(job.folder) as (recipe, stored):
+        trainer = Trainer(recipe, _lessons(job.folder, recipe, rank), rank, world)
         trainer.restore(stored)
     return trainer
+
+
+@contextlib.contextmanager
+def _stored(folder: Path) -> Iterator[tuple[RecipeConfig, dict[str, Any]]]:
+    """The recipe of a run and what was saved of it; what is wrong with the file is one sentence."""
+    path = folder / "state.pt"
+    try:
+        stored = torch.load(path, weights_only=True)
+        yield RecipeConfig.from_dict(stored["recipe"]), stored
+    except (RuntimeError, EOFError, UnpicklingError, KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, SCFFError):
+            raise
+        reason = (str(error).splitlines() or [type(error).__name__])[0].split(". ")[0][:160]
+        raise PretrainError(f"{path} is no state of a run ({reason}); begin the run again elsewhere.") from error
 
 
 def _lessons(folder: Path, recipe: RecipeConfig, rank: int = 0) -> Lessons | None:
@@ -252,23 +265,22 @@ def deliver(folder: Path) -> Path:
     """
     if not (folder / "state.pt").exists():
         raise PretrainError(f"There is no run in {folder}.")
-    stored = torch.load(folder / "state.pt", weights_only=True)
-    recipe = RecipeConfig.from_dict(stored["recipe"])
     result, best = folder / RESULT, folder / "best.ckpt"
-    weights = network.load(best)[1] if best.exists() else stored["ema"]
-    network.save(result, recipe.model, weights, half=True)
-    lessons = _lessons(folder, recipe)
-    facts = {
-        "recipe": stored["recipe"],
-        "processes": stored["world"],
-        "teacher": None if lessons is None else lessons.describe(),
-        "steps": stored["step"],
-        "steps_planned": recipe.total_steps,
-        "tables_seen": stored["tables"],
-        "cpu_hours": round(stored["cpu_seconds"] / 3600, 3),
-        "best": stored["best"],
-        "history": stored["history"],
-    }
+    with _stored(folder) as (recipe, stored):
+        lessons = _lessons(folder, recipe)
+        facts = {
+            "recipe": stored["recipe"],
+            "processes": stored["world"],
+            "teacher": None if lessons is None else lessons.describe(),
+            "steps": stored["step"],
+            "steps_planned": recipe.total_steps,
+            "tables_seen": stored["tables"],
+            "cpu_hours": round(stored["cpu_seconds"] / 3600, 3),
+            "best": stored["best"],
+            "history": stored["history"],
+        }
+        weights = network.load(best)[1] if best.exists() else stored["ema"]
+        network.save(result, recipe.model, weights, half=True)
     write_card(result, facts)
     logger.info("wrote %s", result)
     return result

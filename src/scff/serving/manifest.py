@@ -202,7 +202,7 @@ def _head(folder: Place) -> Head:
         if read["format"] != _FORMAT:
             raise ValueError(read["format"])
         return Head(read["model"], tuple((name, kind) for name, kind in read["columns"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(
             f"{folder} was written by another version of scff; choose another folder, or pass --overwrite."
         ) from error
@@ -212,9 +212,18 @@ def _records(notes: Place, there: Mapping[str, Any]) -> Iterator[Record]:
     for name in filter(_is_journal, sorted(there)):
         for line in (notes / name.rpartition("/")[2]).read().decode(errors="replace").splitlines():
             # The last line of a run that was killed may be half a line; its part is scored again.
-            with contextlib.suppress(ValueError, TypeError, KeyError):
+            with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
                 found = json.loads(line)
-                yield Record(**found | {"notes": tuple(found["notes"])})
+                record = Record(**found | {"notes": tuple(found["notes"])})
+                if _is_sound(record):
+                    yield record
+
+
+def _is_sound(record: Record) -> bool:
+    """Whether every field is of its type: the notes of a folder may have been written by anyone."""
+    texts = (record.part, record.stamp, record.output, record.sha256, *record.notes)
+    counts = (record.size, record.rows, record.bytes)
+    return all(isinstance(text, str) for text in texts) and all(type(count) is int for count in counts)
 
 
 def _is_journal(name: str) -> bool:

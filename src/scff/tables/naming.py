@@ -166,7 +166,7 @@ def _counting(frame: pd.DataFrame, columns: list[int]) -> list[tuple[int, str]]:
 def _all_differ(column: pd.Series[Any]) -> bool:
     try:
         return bool(column.notna().all() and column.nunique() == len(column)) and pdt.infer_dtype(column) == "string"
-    except TypeError:  # lists and the like, which are refused elsewhere
+    except (TypeError, ArithmeticError):  # lists, decimals that are no numbers: refused elsewhere
         return False
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import pandas as pd
 
 from scff.errors import DataError, MissingDependency
+from scff.tables.matrix_market import read_matrix_market
 from scff.tables.naming import as_row_names
 from scff.tables.sheet import Sheet
 from scff.tables.sparse import SparseColumns, is_sparse
 
-__all__ = ["is_matrix_folder", "read_h5ad", "read_matrix_folder", "read_matrix_market", "sheet_of_anndata"]
+__all__ = ["is_matrix_folder", "read_h5ad", "read_matrix_folder", "sheet_of_anndata"]
 
 _MATRICES = ("matrix.mtx", "matrix.mtx.gz")
 _FEATURES = ("features.tsv.gz", "features.tsv", "genes.tsv.gz", "genes.tsv")
@@ -84,14 +85,6 @@ def read_matrix_folder(path: Path) -> Sheet:
     symbols = features.iloc[:, min(1, features.shape[1] - 1)]
     names = symbols if symbols.is_unique else features.iloc[:, 0]
     return Sheet(str(path), SparseColumns(matrix), tuple(map(str, names)), as_row_names(cells.iloc[:, 0]))
-
-
-def read_matrix_market(path: Path) -> Sheet:
-    """Read a Matrix Market file, rows as rows; it has no names."""
-    from scipy.io import mmread
-    from scipy.sparse import csr_array
-
-    return Sheet(str(path), SparseColumns(csr_array(mmread(path))))
 
 
 def _first(folder: Path, names: tuple[str, ...]) -> Path:

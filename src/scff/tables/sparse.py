@@ -17,9 +17,29 @@ from scff.errors import DataError
 __all__ = ["SparseColumns", "is_sparse"]
 
 
+_WHOLE = np.zeros(0, dtype=np.int64)
+
+
 def is_sparse(X: Any) -> bool:
     """Whether this is one of SciPy's sparse matrices or arrays; SciPy is not imported to find out."""
     return type(X).__module__.startswith("scipy.sparse") and hasattr(X, "tocsr")
+
+
+def _sound(matrix: Any) -> Any:
+    """A matrix as CSR, its indices looked at: SciPy reads and writes wherever they point."""
+    try:
+        if any(getattr(matrix, name, _WHOLE).dtype.kind not in "iu" for name in ("indices", "indptr")):
+            raise ValueError("its indices are no whole numbers")
+        if hasattr(matrix, "check_format"):
+            matrix.check_format(full_check=True)
+        elif hasattr(matrix, "row") and hasattr(matrix, "col"):
+            matrix = type(matrix)((matrix.data, (matrix.row, matrix.col)), shape=matrix.shape)
+        rows = matrix.tocsr()
+        rows.check_format(full_check=True)
+        return rows
+    except (ValueError, TypeError, IndexError) as error:
+        said = (str(error).splitlines() or [type(error).__name__])[0][:160]
+        raise DataError(f"This sparse table is damaged ({said}); build it again.") from error
 
 
 class SparseColumns:
@@ -33,7 +53,7 @@ class SparseColumns:
     Raises
     ------
     DataError
-        If it holds complex numbers, objects or infinity.
+        If it holds complex numbers, objects or infinity, or its indices point outside of it.
 
     Examples
     --------
@@ -50,7 +70,7 @@ class SparseColumns:
             raise DataError(f"X must have two dimensions, rows and columns; it has {matrix.ndim}.")
         if matrix.dtype.kind not in "fiub":
             raise DataError(f"A sparse table must hold numbers; this one holds {matrix.dtype}.")
-        rows = matrix.tocsr()
+        rows = _sound(matrix)
         if rows.dtype not in (np.float32, np.float64):
             rows = rows.astype(np.float64)
         if np.isinf(rows.data).any():
