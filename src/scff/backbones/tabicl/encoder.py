@@ -18,6 +18,7 @@ import torch
 from tabicl._model.kv_cache import KVCache, KVCacheEntry
 from tabicl._model.tabicl import TabICL
 
+from scff.backbones.tabicl.blocks import Room
 from scff.backbones.tabicl.kernels import Kernels
 from scff.memory.budget import Footprint
 from scff.memory.pages import own_pages
@@ -29,7 +30,7 @@ Tensors = dict[str, torch.Tensor]
 # One activation of a block: with the handful alive at a time it fits a core's share of the last-level cache.
 BLOCK_BYTES = 1 << 20
 # Activations of one block alive at the peak, measured in fresh processes on v2 and nano.
-_ALIVE = 12
+_ALIVE = 14
 # TabICL's own pass keeps about this many activations of the whole table alive; measured the same way.
 _ALIVE_NATIVE = 11
 
@@ -148,13 +149,14 @@ class LeafEncoder:
         out[:, :n_cls] = tokens
         step = max(1, self._block_bytes // (4 * size * max(n_rows, 1)))
         embed = self._their_block if self._kernels is None else self._kernels.embed
+        room = Room()
         for start in range(0, width, step):
             block = features_WTg[start : start + step]
             total: torch.Tensor | None = None
             for digit, whole in enumerate(caches):
                 part = KVCache() if labels is not None else whole[start : start + step]
                 y = None if labels is None else labels[digit].expand(len(block), -1)
-                embedded = embed(block, part, y)
+                embedded = embed(block, part, y, room)
                 if fill:
                     _fill(whole, part, start, width)
                 total = embedded if total is None else total + embedded
@@ -164,7 +166,9 @@ class LeafEncoder:
             out[:, n_cls + start : n_cls + start + len(block)] = total.transpose(0, 1)
         return out
 
-    def _their_block(self, features_WTg: torch.Tensor, kv: KVCache, y: torch.Tensor | None) -> torch.Tensor:
+    def _their_block(
+        self, features_WTg: torch.Tensor, kv: KVCache, y: torch.Tensor | None, _room: Room
+    ) -> torch.Tensor:
         """TabICL's own embedding of a block of columns; `Kernels.embed` says what they are."""
         embedded: torch.Tensor = self._columns._compute_embeddings_with_cache(
             features_WTg,
@@ -188,7 +192,8 @@ class LeafEncoder:
         step = max(1, self._block_bytes // (8 * e_TWE[0].numel()))
         blocks = [e_TWE[i : i + step] for i in range(0, len(e_TWE), step)]
         if self._kernels is not None:
-            return torch.cat([self._kernels.aggregate(block) for block in blocks])
+            room = Room()
+            return torch.cat([self._kernels.aggregate(block, room) for block in blocks])
         return torch.cat([self._rows._aggregate_embeddings(block[None])[0] for block in blocks])
 
     def _learn_upstream(self, x_GSW: torch.Tensor) -> tuple[torch.Tensor, Tensors]:

@@ -1,12 +1,10 @@
 """TabICL's feature encoder for a CPU: the same arithmetic in fewer and larger products.
 
-The scales of a layer norm go into the weights behind it, queries of inducing points are made once for all columns,
-rotary positions are one multiplication of complex numbers, and attention goes a row (or a column) at a time, its scores
-in the processor's cache, with one exponential and no search for the largest score where none overflowed. A message
+Layers that read the same tokens are one product of packed weights (:mod:`scff.backbones.tabicl.blocks`), queries of
+inducing points are made once for all columns, and rotary positions are one multiplication of complex numbers. A message
 differs from TabICL's by rounding. What a checkpoint has that is not provided for here goes through TabICL itself.
 
-Shape legend: ``R`` rows or columns in a block, ``T`` tokens of each, ``I`` inducing points, ``E`` embedding width,
-``H`` heads of ``d``.
+Shape legend: ``R`` rows or columns in a block, ``T`` tokens of each, ``I`` inducing points, ``E`` embedding width.
 """
 
 from __future__ import annotations
@@ -20,97 +18,11 @@ import torch.nn.functional as F
 from tabicl._model.kv_cache import KVCache, KVCacheEntry
 from tabicl._model.tabicl import TabICL
 
+from scff.backbones.tabicl.blocks import Block, Room, attend, centred, normed, split, times
+
 __all__ = ["Kernels"]
 
-# Sums of exponentials that neither overflowed nor vanished in float32.
-_LEAST, _MOST = 1e-30, 1e37
-
 _PACKED: weakref.WeakKeyDictionary[TabICL, Kernels | None] = weakref.WeakKeyDictionary()
-
-
-@dataclass(frozen=True, eq=False)
-class _Block:
-    """A transformer block that normalises first, its layer norms folded into its weights."""
-
-    heads: int
-    eps: tuple[float, float]
-    into: tuple[torch.Tensor, torch.Tensor]
-    out: tuple[torch.Tensor, torch.Tensor]
-    up: tuple[torch.Tensor, torch.Tensor]
-    down: tuple[torch.Tensor, torch.Tensor]
-
-    @classmethod
-    def of(cls, block: Any, pairs: torch.Tensor | None = None) -> _Block:
-        """Pack one of TabICL's; ``pairs`` reorders the parts of every query and key."""
-        attention = block.attn
-        size, heads = attention.embed_dim, attention.num_heads
-        weight, bias = _folded(block.norm1, attention.in_proj_weight, attention.in_proj_bias)
-        if pairs is not None:
-            one = (torch.arange(0, size, size // heads)[:, None] + pairs).flatten()
-            order = torch.cat([one, size + one, torch.arange(2 * size, 3 * size)])
-            weight, bias = weight[order], bias[order]
-        # Scores come out scaled.
-        root = (size // heads) ** -0.5
-        weight, bias = weight.clone(), bias.clone()
-        weight[:size] *= root
-        bias[:size] *= root
-        return cls(
-            heads,
-            (block.norm1.eps, block.norm2.eps),
-            (weight, bias),
-            (attention.out_proj.weight, attention.out_proj.bias),
-            _folded(block.norm2, block.linear1.weight, block.linear1.bias),
-            (block.linear2.weight, block.linear2.bias),
-        )
-
-    def normed(self, x_RTE: torch.Tensor) -> torch.Tensor:
-        """What queries, keys and values are made of."""
-        return F.layer_norm(x_RTE, x_RTE.shape[-1:], eps=self.eps[0])
-
-    def project(self, normed_RTE: torch.Tensor, parts: slice) -> torch.Tensor:
-        """Queries, keys, values: those that ``parts`` names, side by side."""
-        size = normed_RTE.shape[-1]
-        rows = slice(parts.start * size, parts.stop * size)
-        return F.linear(normed_RTE, self.into[0][rows], self.into[1][rows])
-
-    def finish(self, x_RTE: torch.Tensor, attended_RTE: torch.Tensor) -> torch.Tensor:
-        """Add what was attended to, then what the two layers make of it; ``x`` is written over."""
-        flat = x_RTE.view(-1, x_RTE.shape[-1])
-        flat.addmm_(attended_RTE.view(flat.shape), self.out[0].T).add_(self.out[1])
-        hidden = F.linear(F.layer_norm(flat, flat.shape[-1:], eps=self.eps[1]), *self.up)
-        flat.addmm_(torch.ops.aten.gelu_(hidden), self.down[0].T).add_(self.down[1])
-        return x_RTE
-
-
-def _folded(norm: Any, weight: torch.Tensor, bias: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """A linear layer that takes the norm's scales and shifts upon itself."""
-    shift = 0.0 if norm.bias is None else weight @ norm.bias
-    return weight * norm.weight, bias + shift
-
-
-def _attend(q_RHTd: torch.Tensor, k_RHTd: torch.Tensor, v_RHTd: torch.Tensor) -> torch.Tensor:
-    """Values by the softmax of the scores, heads side by side; one query of all ``R`` may stand for each."""
-    n, heads, n_keys, size = k_RHTd.shape
-    n_queries = q_RHTd.shape[2]
-    out = torch.empty(n, n_queries, heads * size)
-    score = torch.empty(heads, n_queries, n_keys)
-    queries = q_RHTd.unbind() if len(q_RHTd) == n else q_RHTd.unbind() * n
-    by_head = out.view(n, n_queries, heads, size).transpose(1, 2).unbind()
-    for q, k, v, to in zip(queries, k_RHTd.transpose(2, 3).unbind(), v_RHTd.unbind(), by_head, strict=True):
-        torch.bmm(q, k, out=score)
-        total = score.exp_().sum(dim=-1, keepdim=True)
-        if not _LEAST < float(total.min()) <= float(total.max()) < _MOST:  # large scores: the usual way round
-            torch.bmm(q, k, out=score)
-            score -= score.amax(dim=-1, keepdim=True)
-            total = score.exp_().sum(dim=-1, keepdim=True)
-        torch.div(torch.bmm(score, v), total, out=to)
-    return out
-
-
-def _split(x_RTE: torch.Tensor, heads: int, parts: int) -> tuple[torch.Tensor, ...]:
-    """Heads of what stands side by side."""
-    n, n_tokens, width = x_RTE.shape
-    return tuple(x_RTE.view(n, n_tokens, parts, heads, width // parts // heads).permute(2, 0, 3, 1, 4))
 
 
 class Kernels:
@@ -123,18 +35,18 @@ class Kernels:
 
     def __init__(self, model: TabICL) -> None:
         columns, rows = model.col_embedder, model.row_interactor
-        self._in, self._classes = columns.in_linear, columns.max_classes
+        self._size, self._classes = model.embed_dim, columns.max_classes
+        self._in = centred(columns.in_linear.weight, columns.in_linear.bias)
         self._labels = columns.y_encoder if columns.target_aware else None
-        self._induced = [
-            (block.ind_vectors, _Block.of(block.multihead_attn1), _Block.of(block.multihead_attn2), block)
-            for block in columns.tf_col.blocks
-        ]
+        self._induced = [_Induced.of(block) for block in columns.tf_col.blocks]
         encoder = rows.tf_row
         size = model.embed_dim // encoder.blocks[0].attn.num_heads
         # A rotation turns pairs of numbers: they must stand side by side to be complex ones.
         half = torch.arange(size // 2)
         pairs = torch.arange(size) if encoder.rope.interleaved else torch.stack([half, half + size // 2], 1).flatten()
-        self._turned = [_Block.of(block, pairs) for block in encoder.blocks]
+        self._turned = [Block.of(block, pairs) for block in encoder.blocks]
+        self._together = [torch.cat([b.query, b.key, b.value], dim=1) for b in self._turned[:-1]]
+        self._last = torch.cat([self._turned[-1].key, self._turned[-1].value], dim=1)
         self._frequency = encoder.rope.freqs
         self._turns = torch.empty(0, 0)
         self._out_norm, self._n_class_tokens = rows.out_ln, rows.num_cls
@@ -143,11 +55,12 @@ class Kernels:
     def of(cls, model: TabICL) -> Kernels | None:
         """Those of a model, packed once; None where TabICL's own code is needed."""
         if model not in _PACKED:
-            _PACKED[model] = cls(model) if _provided_for(model) else None
+            with torch.no_grad():
+                _PACKED[model] = cls(model) if _provided_for(model) else None
         return _PACKED[model]
 
-    def embed(self, features_RTg: torch.Tensor, kept: KVCache, y_RT: torch.Tensor | None) -> torch.Tensor:
-        """Column embedding of a block of columns.
+    def embed(self, features_RTg: torch.Tensor, kept: KVCache, y_RT: torch.Tensor | None, room: Room) -> torch.Tensor:
+        """Column embedding of a block of columns, but for the mean of every token, which nobody reads.
 
         Parameters
         ----------
@@ -156,54 +69,106 @@ class Kernels:
             What the support taught each column: filled by the support, read by queries.
         y_RT : Tensor or None
             Labels of the support, the same for each column; None for query rows.
+        room : Room
+            That of the leaf.
         """
-        x_RTE = F.linear(features_RTg, self._in.weight, self._in.bias)
+        x_RTE = F.linear(features_RTg, *self._in)
         if self._labels is not None and y_RT is not None:
-            x_RTE += self._labels(y_RT[:1].float() if self._classes > 0 else y_RT[:1, :, None])
-        for index, (induced_IE, first, second, upstream) in enumerate(self._induced):
-            normed = second.normed(x_RTE)
-            if y_RT is not None:
-                hidden_RIE = self._induce(x_RTE, induced_IE, first, upstream)
-                key, value = _split(second.project(second.normed(hidden_RIE), slice(1, 3)), second.heads, 2)
-                kept.kv[index] = KVCacheEntry(key=key.contiguous(), value=value.contiguous())
-            entry = kept.kv[index]
-            (q,) = _split(second.project(normed, slice(0, 1)), second.heads, 1)
-            x_RTE = second.finish(x_RTE, _attend(q, entry.key, entry.value))
+            label = self._labels(y_RT[:1].float() if self._classes > 0 else y_RT[:1, :, None])
+            x_RTE += label - label.mean(dim=-1, keepdim=True)
+        n, n_tokens, size = x_RTE.shape
+        for index, layer in enumerate(self._induced):
+            second, tokens = layer.second, normed(x_RTE.view(-1, size), layer.second.eps[0], room)
+            if y_RT is None:
+                asked = times(tokens, second.query, "asked", room)[:, :-1].view(n, n_tokens, -1)
+                key, value = kept.kv[index].key, F.pad(kept.kv[index].value, (0, 1), value=1.0)
+            else:
+                asked = times(tokens, layer.reading, "read", room)[:, :-1].view(n, n_tokens, -1)
+                hidden_RIE = layer.learn(index, asked[..., size:], room)
+                read = normed(hidden_RIE.view(-1, size), second.eps[0], room)
+                learned = times(read, layer.telling, "told", room)[:, :-1].view(*hidden_RIE.shape[:2], -1)
+                key, value = split(learned[..., :size], second.heads), split(learned[..., size:], second.heads)
+                kept.kv[index] = KVCacheEntry(key=key.contiguous(), value=value[..., :-1].contiguous())
+            x_RTE = second.finish(x_RTE, attend(split(asked[..., :size], second.heads), key, value, room), room)
         return x_RTE
 
-    def _induce(self, x_RTE: torch.Tensor, induced_IE: torch.Tensor, block: _Block, upstream: Any) -> torch.Tensor:
-        """What the inducing points take from the support of each column; their queries are the same for all."""
-        (q,) = _split(block.project(block.normed(induced_IE[None]), slice(0, 1)), block.heads, 1)
-        scalable = upstream.multihead_attn1.attn.ssmax_layer
-        if scalable is not None:
-            # TabICL scales what it projects before the root of the width does.
-            root = q.shape[-1] ** -0.5
-            q = scalable(q / root, x_RTE.shape[1]) * root
-        k, v = _split(block.project(block.normed(x_RTE), slice(1, 3)), block.heads, 2)
-        return block.finish(induced_IE.expand(len(x_RTE), -1, -1).clone(), _attend(q, k, v))
-
-    def aggregate(self, e_RTE: torch.Tensor) -> torch.Tensor:
+    def aggregate(self, e_RTE: torch.Tensor, room: Room) -> torch.Tensor:
         """Row interaction of a block of rows, class tokens first; the embedding is written over."""
-        turn = self._turn(e_RTE.shape[1])
-        for block in self._turned[:-1]:
-            qkv = block.project(block.normed(e_RTE), slice(0, 3))
-            _rotate(qkv, turn.repeat(1, 2))
-            e_RTE = block.finish(e_RTE, _attend(*_split(qkv, block.heads, 3)))
-        block, n = self._turned[-1], self._n_class_tokens  # only the class tokens ask here
-        normed = block.normed(e_RTE)
-        q, kv = block.project(normed[:, :n], slice(0, 1)), block.project(normed, slice(1, 3))
-        _rotate(q, turn[:n])
-        _rotate(kv, turn)
-        attended = _attend(*_split(q, block.heads, 1), *_split(kv, block.heads, 2))
-        out: torch.Tensor = self._out_norm(block.finish(e_RTE[:, :n].clone(), attended)).flatten(-2)
+        n, n_tokens, size = e_RTE.shape
+        first = e_RTE[:, : self._n_class_tokens]
+        first -= first.mean(dim=-1, keepdim=True)
+        turn = self._turn(n_tokens)
+        for block, weight in zip(self._turned[:-1], self._together, strict=True):
+            read = times(normed(e_RTE.view(-1, size), block.eps[0], room), weight, "read", room)
+            qkv = read[:, :-1].view(n, n_tokens, -1)
+            _rotate(qkv, turn)
+            q, k, v = (split(qkv[..., i * size : j * size if j else None], block.heads) for i, j in _PARTS)
+            e_RTE = block.finish(e_RTE, attend(q, k, v, room), room)
+        block = self._turned[-1]  # only the class tokens ask here
+        tokens = normed(e_RTE.view(-1, size), block.eps[0], room)
+        kv = times(tokens, self._last, "last", room)[:, :-1].view(n, n_tokens, -1)
+        _rotate(kv, turn[:, : size // 2])
+        asking = tokens.view(n, n_tokens, -1)[:, : self._n_class_tokens]
+        asked = asking @ block.query
+        _rotate(asked, turn[: self._n_class_tokens, : size // 2])
+        q, k, v = (split(part, block.heads) for part in (asked, kv[..., :size], kv[..., size:]))
+        out: torch.Tensor = self._out_norm(block.finish(first.clone(), attend(q, k, v, room), room)).flatten(-2)
         return out
 
     def _turn(self, n_tokens: int) -> torch.Tensor:
-        """Rotations of one projection at every position, as complex numbers; those of the widest leaf are kept."""
+        """Rotations of queries and keys at every position, as complex numbers; those of the widest leaf are kept."""
         if len(self._turns) < n_tokens:
             angle = torch.arange(n_tokens)[:, None] * self._frequency
-            self._turns = torch.polar(torch.ones_like(angle), angle).repeat(1, self._turned[0].heads)
+            self._turns = torch.polar(torch.ones_like(angle), angle).repeat(1, 2 * self._turned[0].heads)
         return self._turns[:n_tokens]
+
+
+#: Where queries, keys and values begin and end, in embedding widths.
+_PARTS = ((0, 1), (1, 2), (2, None))
+
+
+@dataclass(frozen=True, eq=False)
+class _Induced:
+    """A layer of the column embedding: inducing points read the support, and every row reads them."""
+
+    points_IE: torch.Tensor
+    first: Block
+    second: Block
+    reading: torch.Tensor  # what both blocks make of the tokens: queries of the second, keys and values of the first
+    telling: torch.Tensor  # keys and values of the second
+    scalable: Any
+
+    @classmethod
+    def of(cls, layer: Any) -> _Induced:
+        """Pack one of TabICL's."""
+        first, second = Block.of(layer.multihead_attn1), Block.of(layer.multihead_attn2)
+        return cls(
+            layer.ind_vectors - layer.ind_vectors.mean(dim=-1, keepdim=True),
+            first,
+            second,
+            torch.cat([second.query, first.key, first.value], dim=1),
+            torch.cat([second.key, second.value], dim=1),
+            layer.multihead_attn1.attn.ssmax_layer,
+        )
+
+    def learn(self, index: int, read_RTE: torch.Tensor, room: Room) -> torch.Tensor:
+        """What the inducing points take from the support of each column; their queries are the same for all."""
+        block, size = self.first, self.points_IE.shape[1]
+        q = room.once(("queries", index), lambda: self._ask(read_RTE.shape[1]))
+        k, v = split(read_RTE[..., :size], block.heads), split(read_RTE[..., size:], block.heads)
+        hidden_RIE = room.empty("induced", len(read_RTE), *self.points_IE.shape)
+        hidden_RIE.copy_(self.points_IE)
+        return block.finish(hidden_RIE, attend(q, k, v, room), room)
+
+    def _ask(self, n_rows: int) -> torch.Tensor:
+        block = self.first
+        q = split((normed(self.points_IE, block.eps[0], Room()) @ block.query)[None], block.heads)
+        if self.scalable is None:
+            return q
+        # TabICL scales what it projects before the root of the width does.
+        root = q.shape[-1] ** -0.5
+        asked: torch.Tensor = self.scalable(q / root, n_rows) * root
+        return asked
 
 
 def _rotate(x_RTE: torch.Tensor, turn_Tc: torch.Tensor) -> None:
@@ -226,4 +191,6 @@ def _provided_for(model: TabICL) -> bool:
     turned = rope is not None and not rope.use_xpos and rope.interpolate_factor == 1.0
     unscaled = all(block.attn.ssmax_layer is None for block in rows.tf_row.blocks)
     unscaled &= all(induced.multihead_attn2.attn.ssmax_layer is None for induced in columns.tf_col.blocks)
-    return bool(plain and turned and unscaled and not columns.affine)
+    # Both blocks of a layer of the column embedding read the same normed tokens.
+    alike = all(one.multihead_attn1.norm1.eps == one.multihead_attn2.norm1.eps for one in columns.tf_col.blocks)
+    return bool(plain and turned and unscaled and alike and not columns.affine)
