@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from scff.plan.column_scores import anova, count_discoveries, linear
+from scff.tables.sparse import SparseColumns
 
 SCALES = [1e-300, 1e-170, 1e-30, 1.0, 1e30, 1e155, 1e300]
 OFFSETS = [0.0, 1.0, -1e3, 1e8, 1e12]
@@ -59,6 +61,28 @@ def test_f_statistics_are_right_to_a_billionth_at_any_scale_and_offset(scale, of
         f, _ = linear(X, target)
         assert all(agree(f[j], exact_linear(X[:, j], target)) for j in range(X.shape[1]))
     tally("column scores", "served", 4 * X.shape[1])
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
+@pytest.mark.parametrize("form", ["sparse", "blocks", "on disk"])
+def test_sparse_and_divided_tables_score_as_exact_arithmetic_says(form, scale, tmp_path, monkeypatch, tally):
+    X, y = table(6)
+    X = np.where(np.abs(X) > 0.5, (X + (0 if form == "sparse" else 1e6)) * scale, 0)
+    values = {"sparse": lambda: SparseColumns(sparse.csc_array(X)), "blocks": lambda: X, "on disk": lambda: on_disk(X)}
+    if form == "blocks":
+        monkeypatch.setattr("scff.plan.column_scores._BLOCK_BYTES", 8 * len(X) * 2)  # two columns at a time
+
+    def on_disk(array):
+        np.save(tmp_path / "table.npy", array)
+        return np.load(tmp_path / "table.npy", mmap_mode="r")
+
+    held = values[form]()
+    f, _ = anova(held, y)
+    assert all(agree(f[j], exact_anova(X[:, j], y)) for j in range(X.shape[1]))
+    numbers = table(7)[0][:, 0] * scale
+    f, _ = linear(held, numbers)
+    assert all(agree(f[j], exact_linear(X[:, j], numbers)) for j in range(X.shape[1]))
+    tally("column scores", "served", 2 * X.shape[1])
 
 
 @pytest.mark.parametrize("noise", [1e-1, 1e-4, 1e-6])

@@ -9,6 +9,7 @@ import datetime
 import decimal
 import fractions
 import functools
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from hostile.bad_inputs import SCALARS, Liar, N, Odd, frame, labels, numbers
 from hostile.judging import refusal
 from scff import FoldedClassifier, FoldedRegressor
 from scff.backbones import load_backbone
+from scff.errors import DataWarning
 
 
 @pytest.fixture(scope="module")
@@ -250,6 +252,54 @@ def test_column_names_of_every_kind(folded, kind, tally):
     if kind.startswith("twice"):
         assert refused
     tally("bad inputs: names", "refused" if refused else "served")
+
+
+@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("row_names", ["counted", "words", "decimals that are none"])
+def test_column_names_of_every_kind_over_a_column_of_row_names(folded, kind, row_names, tally):
+    named = {
+        "counted": np.arange(N),
+        "words": [f"s{i}" for i in range(N)],
+        "decimals that are none": [decimal.Decimal("NaN")] * N,
+    }
+    table = pd.DataFrame(numbers())
+    table[0] = pd.Series(named[row_names])
+    table.columns = pd.Index(NAMES[kind], dtype=object)
+
+    def use():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # that a column names the rows is worth saying
+            model = folded().fit(table, labels())
+        answered(model, table.iloc[:4])
+        if row_names == "counted":
+            assert model.n_features_in_ == 5
+
+    refused = refusal(use)
+    if kind.startswith("twice"):
+        assert refused
+    if kind == "integers" and row_names != "decimals that are none":
+        assert not refused
+    tally("bad inputs: names", "refused" if refused else "served")
+
+
+BLOCKS: dict[str, dict[object, object]] = {
+    "none": {},
+    "words": {"a": "nowhere.csv"},
+    "ragged": {"a": [[1, 2], [3]] * (N // 2)},
+    "tuples": {"a": [(0, 1), 2] * (N // 2)},
+    "one dimension": {"a": np.arange(N)},
+    "nothing": {"a": None, "b": None},
+    "no text for a name": {None: numbers(), 3: numbers()},
+    "other rows": {"a": numbers(), "b": numbers()[:5]},
+    "objects": {"a": object()},
+}
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_blocks_that_are_no_tables_are_refused(folded, kind, tally):
+    refused = refusal(lambda: folded().fit(BLOCKS[kind], labels()))
+    assert refused or kind == "no text for a name"
+    tally("bad inputs: arrays", "refused" if refused else "served")
 
 
 def queries() -> dict[str, pd.DataFrame]:

@@ -31,7 +31,7 @@ import numpy as np
 import pandas as pd
 
 from bench_tools import write_panel
-from scff.backbones.base import BackboneSpec, Weights
+from scff.backbones.spec import BackboneSpec, Weights
 from scff.cli.main import main
 from scff.models.file import load
 from scff.pretrain.config import Mix, ModelConfig, RecipeConfig, Stage
