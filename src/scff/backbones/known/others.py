@@ -91,7 +91,7 @@ GENEICL = BackboneSpec(
     ),
     code_licence="MIT",
     weights_licence="MIT",
-    limits=Limits(classes=10),
+    limits=Limits(classes=10, views=1),
     requires="geneicl>=1.0,<1.1",
     recognises=deferred("scff.backbones.geneicl:recognises"),
 )
