@@ -11,8 +11,8 @@ of ``results/rivals.jsonl`` (``--records``), appended as it is done: an interrup
 different arms may share a file. What fails is recorded with its error and not tried again, unless ``--retry`` is given.
 
 Tables of more than ten classes take part where they are named or with ``--many``; means are over the others. GeneICL
-needs an interpreter of its own with ``geneicl==1.0.0``: ``--geneicl-python``. ``rivals_arms.py`` says what each arm
-does. All of them run on one thread.
+needs its package (``pip install 'scff[geneicl]'``). ``rivals_arms.py`` says what each arm does. All of them run on one
+thread.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.metrics import log_loss, roc_auc_score
-from sklearn.model_selection import RepeatedStratifiedKFold
-from sklearn.utils import shuffle
 from threadpoolctl import threadpool_limits
 
 from rivals_arms import Arm, arms
+from scff.bench.folds import get_protocol, make_split
 
 SIZES = (64, 256, 512)
 SEEDS = (0, 1, 2)
@@ -95,10 +94,9 @@ def split(data: Path, name: str, rows: int, seed: int) -> Split | None:
 
 def published_fold(data: Path, name: str, fold: int) -> Split:
     """Return one of the folds on which the authors of TabPFN-Wide recorded their results."""
-    X, y = shuffle(*load(data, name), random_state=42)
-    folds = RepeatedStratifiedKFold(n_splits=3, n_repeats=10, random_state=42)
-    s, q = list(folds.split(X, y))[fold]
-    return X[s], y[s], X[q], y[q]
+    X, y = load(data, name)
+    cut = make_split(y, name, fold, get_protocol("tabpfn-wide"))
+    return X[cut.support], y[cut.support], X[cut.query], y[cut.query]
 
 
 def scores(y: np.ndarray, p: np.ndarray) -> dict[str, float | None]:
@@ -154,7 +152,7 @@ def versions(name: str) -> dict[str, str]:
     found = {}
     for package in packages:
         try:
-            found[package] = "1.0.0" if package == "geneicl" else version(package)
+            found[package] = version(package)
         except ModuleNotFoundError:
             found[package] = "source"
     return {**found, "python": platform.python_version()}
@@ -210,7 +208,6 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", help="default: all of at most ten classes")
     parser.add_argument("--many", action="store_true", help="only the tables of more than ten classes")
     parser.add_argument("--hdlss", action="store_true", help="the published folds instead of our splits")
-    parser.add_argument("--geneicl-python", type=Path, help="interpreter that has geneicl==1.0.0")
     parser.add_argument("--records", type=Path, default=Path(__file__).parent / "results" / "rivals.jsonl")
     parser.add_argument("--retry", action="store_true", help="run again what has failed")
     parser.add_argument("--table", action="store_true", help="only print")
@@ -224,7 +221,7 @@ def main() -> None:
     records = Records(args.records)
     if not args.table:
         one_thread()
-        known = arms(args.geneicl_python)
+        known = arms()
         for rows, seed, name, parts in splits(args, names):
             for arm in args.arms:
                 before = records.known.get((name, rows, seed, arm))

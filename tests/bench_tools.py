@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
+from scff.bench.arms import get_arm
 from scff.bench.records import CellKey, Record
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,7 +56,7 @@ def record(
     arm, dataset="a", fold=1, variant="plain", *, accuracy=0.5, nll=1.0, peak=100, seconds=1.0, core=200, **more
 ):
     """A complete record with the given numbers."""
-    backbone, checkpoint = ("baseline", "none") if arm in ("logistic", "lightgbm") else ("nano", "c" * 12)
+    backbone, checkpoint = ("baseline", "none") if get_arm(arm).kind == "baseline" else ("nano", "c" * 12)
     metrics = {
         "accuracy": accuracy, "nll": nll, "auc": 0.5, "balanced_accuracy": accuracy, "brier": 0.5, "ece": 0.1,
     }  # fmt: skip

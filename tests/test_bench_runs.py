@@ -340,6 +340,10 @@ def test_command_line(folder, tmp_path):
     first = runner.invoke(app, ["run", "main", "--panel", str(folder), "--datasets", "wine", *arguments])
     assert first.exit_code == 0, first.output
     assert "3 cells done, 0 failed or excluded, 0 left" in first.output
+    assert "### Main results" in first.output
+    shown = runner.invoke(app, ["tables", "main", "--results", str(tmp_path)])  # finds protocol and backbone itself
+    assert "Protocol quick, backbone nano" in shown.output
+    assert "no interval from one table" in shown.output
     verdict = next(r.verdict for r in RecordStore(tmp_path).all() if r.key.arm == "auto")
     assert sum(one["weight"] for one in verdict["read"]) == pytest.approx(1)
     assert verdict["tried"][0]["name"] == "core"

@@ -167,7 +167,7 @@ def test_incomplete_pairs_are_left_out_by_name(tmp_path):
     assert "Left out: g (the two arms used different query chunks)." in notes
 
 
-@pytest.mark.parametrize("study", [s for s in studies() if s not in ("main", "equal-memory")])
+@pytest.mark.parametrize("study", [s for s in studies() if s not in ("main", "equal-memory", "hdlss")])
 def test_every_study_renders(study, tmp_path):
     declared = get_study(study)
     names = sorted({variant.name for variant, _ in declared.variants} | {"plain"})

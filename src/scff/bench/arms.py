@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from scff.bench.baselines import baseline
-from scff.bench.selection import Prefix, Select
+from scff.bench.baselines import RIVALS, baseline
+from scff.bench.selection import KBest, Prefix, Select, Subsets
 from scff.errors import DataError
 from scff.estimators.classifier import FoldedClassifier
 from scff.gate.record import TailRule
@@ -34,7 +34,7 @@ class Arm:
     Attributes
     ----------
     name : str
-    kind : {"fold", "prefix", "select", "baseline"}
+    kind : {"fold", "prefix", "select", "kbest", "subsets", "baseline"}
     options : dict
         Parameters of `FoldedClassifier`, or of the baseline.
     summary : str
@@ -70,6 +70,9 @@ _TAIL_CONTROLS = {
     "no-binary-restriction": "validated update without binary-task restriction",
 }
 
+# Columns that a simple way to make a backbone read a wide table shows it at once: all that TabPFN v1 has slots for.
+_SUBSET = 100
+
 # Two of the four updates the paper chose between on fold 0: the residual alone, let in by the reciprocal check.
 _CROSS_FITTED = {"candidates": ["raw"], "single_leaf_fallback": False, "binary_only": False}
 
@@ -93,9 +96,14 @@ ARMS: dict[str, Arm] = {
             tail={**_CROSS_FITTED, "project": False},
         ),
         Arm("select-kbest", "select", {}, "scikit-learn's SelectKBest with K discoveries, then the backbone"),
-        Arm("lightgbm", "baseline", {"model": "lightgbm"}, "LightGBM, default parameters"),
-        Arm("logistic", "baseline", {"model": "logistic"}, "standardised logistic regression"),
-        Arm("random-forest", "baseline", {"model": "random-forest"}, "random forest, 300 trees"),
+        Arm("kbest", "kbest", {"k": _SUBSET}, f"the {_SUBSET} columns of largest F, then the backbone's own ensemble"),
+        Arm(
+            "subsets",
+            "subsets",
+            {"width": _SUBSET, "n": 8},
+            f"the backbone averaged over eight random subsets of {_SUBSET} columns (Ye et al. 2025)",
+        ),
+        *(Arm(name, "baseline", {"rival": name}, summary) for name, (_, summary) in RIVALS.items()),
     )
 }
 
@@ -108,7 +116,7 @@ _FAMILIES: tuple[tuple[str, Callable[[int], Arm]], ...] = (
     ),
 )
 
-_DEFAULT_ENSEMBLE = {"tabpfn-v1": 3}
+_DEFAULT_ENSEMBLE = {"tabpfn-v1": 3, "geneicl": 1}
 _TABICL_ENSEMBLE = 8
 
 
@@ -143,8 +151,10 @@ def build(arm: Arm, backbone: str, device: str, query_chunk: int) -> Any:
         Query rows encoded together; both arms of a pair get the same.
     """
     if arm.kind == "baseline":
-        return baseline(arm.options["model"])
+        return baseline(arm.options["rival"])
     options: dict[str, Any] = dict(arm.options) if arm.kind == "fold" else {"method": "native"}
+    if arm.kind == "kbest":
+        options["n_estimators"] = "default"
     if options.get("n_estimators") == "default":
         options["n_estimators"] = _DEFAULT_ENSEMBLE.get(backbone, _TABICL_ENSEMBLE)
     if isinstance(options.get("tail"), dict):
@@ -153,6 +163,10 @@ def build(arm: Arm, backbone: str, device: str, query_chunk: int) -> Any:
     model = FoldedClassifier(backbone=backbone, device=device, query_chunk=query_chunk, **options)
     if arm.kind == "prefix":
         return Prefix(model, arm.options["k"])
+    if arm.kind == "kbest":
+        return KBest(model, arm.options["k"])
+    if arm.kind == "subsets":
+        return Subsets(model, **arm.options)
     if arm.kind == "select":
         return Select(model)
     return model

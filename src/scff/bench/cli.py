@@ -13,6 +13,7 @@ from rich.table import Table
 
 from scff.bench.records import Reuse
 from scff.cli.console import out
+from scff.errors import DataError
 
 if TYPE_CHECKING:
     from scff.bench.results import Results
@@ -30,10 +31,18 @@ app = typer.Typer(
 Engine = Literal["local", "ray"]
 StudyArgument = Annotated[str, typer.Argument(help="Name of a study (`scff bench list`) or a TOML file.")]
 ResultsOption = Annotated[Path, typer.Option("--results", "-o", help="Results folder.")]
-PanelOption = Annotated[str, typer.Option(help="paper-18, tabprep-11, or a folder with an index.csv.")]
+PanelOption = Annotated[str, typer.Option(help="paper-18, tabprep-11, or a folder of Parquet or CSV files.")]
+TargetOption = Annotated[str | None, typer.Option(help="Label column, for a folder whose index does not name it.")]
+GroupsOption = Annotated[str | None, typer.Option(help="Column of groups that no fold divides.")]
 BackboneOption = Annotated[str, typer.Option(help="Name or checkpoint path of a backbone.")]
-BackbonesOption = Annotated[str, typer.Option("--backbone", help="Backbones to show, separated by commas.")]
-ProtocolOption = Annotated[str, typer.Option(help="Named protocol: paper, laptop or quick.")]
+BackbonesOption = Annotated[
+    str | None,
+    typer.Option("--backbone", help="Backbones to show, separated by commas; all by default."),
+]
+ProtocolOption = Annotated[
+    str | None, typer.Option(help="Named protocol (`scff bench list`); the study's own, or paper, by default.")
+]
+ShownOption = Annotated[str | None, typer.Option("--protocol", help="Named protocol; the newest there by default.")]
 QuickOption = Annotated[bool, typer.Option("--quick", help="Short for --protocol quick.")]
 
 
@@ -42,8 +51,10 @@ def run(
     study: StudyArgument,
     panel: PanelOption = "paper-18",
     backbone: BackboneOption = "auto",
-    protocol: ProtocolOption = "paper",
+    protocol: ProtocolOption = None,
     quick: QuickOption = False,
+    target: TargetOption = None,
+    groups: GroupsOption = None,
     results: ResultsOption = Path("bench-results"),
     jobs: Annotated[int, typer.Option("-j", min=1, help="Jobs at a time.")] = 1,
     engine: Annotated[Engine, typer.Option(help="Where jobs run.")] = "local",
@@ -63,11 +74,11 @@ def run(
     from scff.bench.studies import get_study
 
     started = time.perf_counter()
-    declared, chosen = get_study(study), load_panel(panel)
+    declared, chosen = get_study(study), load_panel(panel, target, groups)
     if datasets:
         chosen = chosen.select([name.strip() for name in datasets.split(",")])
     backbone = choose_auto() if backbone == "auto" else canonical(backbone)
-    rules = get_protocol("quick" if quick else protocol)
+    rules = get_protocol("quick" if quick else protocol or declared.protocol or "paper")
     todo = declared.jobs(chosen, rules)
     settings = RunSettings(
         root=results,
@@ -95,7 +106,11 @@ def run(
         )
 
     run_jobs(todo, settings, workers=jobs, engine=engine, report=show)
-    out.print(f"Done in {timedelta(seconds=round(time.perf_counter() - started))}; records in {results}/records")
+    out.print(f"Done in {timedelta(seconds=round(time.perf_counter() - started))}; records in {results}/records\n")
+    try:
+        _show_tables(*_load(study, results, rules.name, backbone), results / "tables")
+    except DataError as error:  # records of failures alone are a result too
+        out.print(str(error), soft_wrap=True)
 
 
 @app.command(name="list")
@@ -109,7 +124,7 @@ def list_() -> None:
     tables = {
         "Study": [(s.name, s.question) for s in studies().values()],
         "Panel": [(name, f"{len(load_panel(name).datasets)} OpenML tables") for name in REGISTRIES]
-        + [("a folder", "Parquet or CSV files with an index.csv")],
+        + [("a folder", "Parquet or CSV files, with or without an index.csv")],
         "Protocol": [(p.name, p.summary) for p in protocols().values()],
         "Arm": [(a.name, a.summary) for a in ARMS.values()]
         + [("prefix-K", "the K best columns in a single leaf"), ("scff-leaf-M", "another leaf width")],
@@ -137,26 +152,21 @@ def collect(
 @app.command()
 def tables(
     study: StudyArgument,
-    backbone: BackbonesOption = "auto",
-    protocol: ProtocolOption = "paper",
+    backbone: BackbonesOption = None,
+    protocol: ShownOption = None,
     quick: QuickOption = False,
     results: ResultsOption = Path("bench-results"),
     output: Annotated[Path | None, typer.Option(help="Folder; tables in the results folder by default.")] = None,
 ) -> None:
     """Tables of a study as Markdown, LaTeX and HTML, and the records behind every cell."""
-    from scff.bench.rendering import write_tables
-
-    declared, loaded = _load(study, results, "quick" if quick else protocol, backbone)
-    paths = write_tables(declared, loaded, output or results / "tables")
-    out.print(paths[0].read_text(encoding="utf-8"), soft_wrap=True)
-    out.print("Written: " + ", ".join(map(str, paths)), soft_wrap=True)
+    _show_tables(*_load(study, results, "quick" if quick else protocol, backbone), output or results / "tables")
 
 
 @app.command()
 def figures(
     study: StudyArgument,
-    backbone: BackbonesOption = "auto",
-    protocol: ProtocolOption = "paper",
+    backbone: BackbonesOption = None,
+    protocol: ShownOption = None,
     quick: QuickOption = False,
     results: ResultsOption = Path("bench-results"),
     output: Annotated[Path | None, typer.Option(help="Folder; figures in the results folder by default.")] = None,
@@ -170,16 +180,28 @@ def figures(
     out.print("Written: " + (", ".join(map(str, paths)) or "nothing, the study declares no figure"), soft_wrap=True)
 
 
-def _load(study: str, root: Path, protocol: str, backbones: str) -> tuple[Study, list[Results]]:
-    from scff.backbones.registry import choose_auto
+def _show_tables(study: Study, results: list[Results], folder: Path) -> None:
+    from scff.bench.rendering import write_tables
+
+    paths = write_tables(study, results, folder)
+    out.print(paths[0].read_text(encoding="utf-8"), soft_wrap=True, markup=False)
+    out.print("Written: " + ", ".join(map(str, paths)), soft_wrap=True)
+
+
+def _load(study: str, root: Path, protocol: str | None, backbones: str | None) -> tuple[Study, list[Results]]:
+    """A study and the records it is shown from: of the named protocol and backbones, or of those that are there."""
     from scff.bench.folds import get_protocol
     from scff.bench.jobs import backbone_name
     from scff.bench.results import Results
     from scff.bench.studies import get_study
 
-    declared, rules = get_study(study), get_protocol(protocol)
-    names = [choose_auto() if name.strip() == "auto" else backbone_name(name.strip()) for name in backbones.split(",")]
-    return declared, [Results.load(root, rules, name) for name in names]
+    declared = get_study(study)
+    name, there = Results.find(root, protocol or declared.protocol or None)
+    names = there if backbones is None else [backbone_name(one.strip()) for one in backbones.split(",")]
+    loaded = [Results.load(root, get_protocol(name), one) for one in names]
+    shown = ", ".join(f"{r.backbone} ({r.checkpoint})" for r in loaded)
+    out.print(f"Protocol {name}, backbone {shown}", soft_wrap=True)
+    return declared, loaded
 
 
 def _threads(jobs: int) -> int:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedGroupKFold, StratifiedKFold
+from sklearn.utils import shuffle
 
 from scff.errors import DataError
 
@@ -20,6 +21,7 @@ __all__ = ["Protocol", "Split", "get_protocol", "make_split", "protocols", "stra
 
 IntArray = npt.NDArray[np.int64]
 
+_REPEATS, _LONG, _REPEATS_LONG = 10, 2500, 3  # of the scheme "repeated"
 _WARNINGS = threading.Lock()  # warning filters belong to the whole process, and jobs run in threads
 
 
@@ -40,6 +42,8 @@ class Protocol:
         Query rows predicted together, on both arms of a pair; halved on both when memory runs out.
     max_features : int or None
         Wider tables are left out, with that reason.
+    scheme : {"stratified", "repeated"}
+        "repeated" shuffles the table, then takes three stratified folds again and again; the seed is the split's.
     """
 
     name: str
@@ -54,6 +58,7 @@ class Protocol:
     query_cap: int
     query_chunk: int
     max_features: int | None = None
+    scheme: str = "stratified"
 
     def choose(self, which: str) -> tuple[int, ...]:
         """The folds called "all", "locked" or "development" that this protocol runs."""
@@ -112,7 +117,15 @@ class Split:
         return self if context is None else Split(self.fold, self.support[:context], self.query)
 
 
-def make_split(y: npt.NDArray[Any], dataset: str, fold: int, protocol: Protocol, *, capped: bool = True) -> Split:
+def make_split(
+    y: npt.NDArray[Any],
+    dataset: str,
+    fold: int,
+    protocol: Protocol,
+    *,
+    capped: bool = True,
+    groups: npt.NDArray[Any] | None = None,
+) -> Split:
     """Support and query rows of a fold under a protocol.
 
     Parameters
@@ -125,6 +138,8 @@ def make_split(y: npt.NDArray[Any], dataset: str, fold: int, protocol: Protocol,
     protocol : Protocol
     capped : bool, default=True
         False leaves the support whole (for studies that choose a context themselves); the query cap stays.
+    groups : ndarray, optional
+        Rows of a group are all support or all query.
 
     Returns
     -------
@@ -132,11 +147,16 @@ def make_split(y: npt.NDArray[Any], dataset: str, fold: int, protocol: Protocol,
     """
     if not 0 <= fold < protocol.n_folds:
         raise DataError(f"The protocol {protocol.name!r} has folds 0 to {protocol.n_folds - 1}, not {fold}.")
-    splitter = StratifiedKFold(protocol.n_folds, shuffle=True, random_state=protocol.split_seed)
+    if protocol.scheme == "repeated":
+        if groups is not None:
+            raise DataError(f"The published folds of {protocol.name!r} know no groups; leave them out.")
+        return _repeated(y, fold, protocol)
+    kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+    splitter = kind(protocol.n_folds, shuffle=True, random_state=protocol.split_seed)
     with _WARNINGS, warnings.catch_warnings():
         # A class rarer than the number of folds is a fact of the table, not a mistake.
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
-        support, query = list(splitter.split(np.zeros(len(y)), y))[fold]
+        support, query = list(splitter.split(np.zeros(len(y)), y, groups))[fold]
     digest = hashlib.sha256(f"{protocol.split_seed}:{dataset}:{fold}".encode()).digest()
     cap_seed = int.from_bytes(digest[:8], "little")
     support = support[stratified_order(y[support], cap_seed, cover=True)]
@@ -144,6 +164,17 @@ def make_split(y: npt.NDArray[Any], dataset: str, fold: int, protocol: Protocol,
     if capped:
         support = support[: protocol.support_cap]
     return Split(fold, support.astype(np.int64), np.sort(query[: protocol.query_cap]).astype(np.int64))
+
+
+def _repeated(y: npt.NDArray[Any], fold: int, protocol: Protocol) -> Split:
+    """A fold as TabPFN-Wide's authors cut it; on long tables they repeat three times only."""
+    order = shuffle(np.arange(len(y)), random_state=protocol.split_seed)
+    repeats = _REPEATS if len(y) < _LONG else _REPEATS_LONG
+    if fold >= 3 * repeats:
+        raise DataError(f"A table of {len(y)} rows has {3 * repeats} folds under {protocol.name!r}, no fold {fold}.")
+    folds = RepeatedStratifiedKFold(n_splits=3, n_repeats=repeats, random_state=protocol.split_seed)
+    support, query = list(folds.split(np.zeros(len(y)), y[order]))[fold]
+    return Split(fold, order[support].astype(np.int64), order[query].astype(np.int64))
 
 
 def stratified_order(y: npt.NDArray[Any], seed: int, *, cover: bool) -> IntArray:

@@ -223,6 +223,7 @@ def _record(task: Task, job: Job, settings: RunSettings, arm: Arm, chunk: int, r
         n_query=len(task.y_query),
         n_columns=task.X_support.shape[1],
         n_classes=len(np.unique(task.y_support)),
+        n_groups=task.n_groups,
         query_chunk=chunk,
         checkpoint_sha256=settings.checkpoint_sha256 if arm.needs_backbone else "",
         host=host_fingerprint(settings.threads, device),

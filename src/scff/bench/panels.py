@@ -6,7 +6,7 @@ import csv
 import hashlib
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -35,11 +35,14 @@ class TableData:
         Labels as text, so that a label's type in a file changes nothing.
     digest : str
         ``sha256:`` of the file, or ``md5:`` of the OpenML version.
+    groups : ndarray of str or None
+        Rows that belong together: a patient, a molecule. A fold takes a group whole.
     """
 
     X: pd.DataFrame
     y: npt.NDArray[Any]
     digest: str
+    groups: npt.NDArray[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,8 @@ class Dataset:
         Name of the label column; "target" or the last column by default.
     benchmark : str
         The benchmark it is from, for registries.
+    groups : str or None
+        Name of the column that says which rows belong together; it is no feature.
     """
 
     name: str
@@ -72,6 +77,7 @@ class Dataset:
     sha256: str | None = None
     target: str | None = None
     benchmark: str = ""
+    groups: str | None = None
 
     def load(self) -> TableData:
         """Read the table and check it against its declaration.
@@ -101,7 +107,11 @@ class Dataset:
         target = self.target or ("target" if "target" in frame.columns else frame.columns[-1])
         if target not in frame.columns:
             raise DataError(f"{path} has no column {target!r}; name its label column in the index, column 'target'.")
-        return TableData(frame.drop(columns=target), _labels(frame[target], self.name), f"sha256:{digest}")
+        if self.groups is not None and self.groups not in frame.columns:
+            raise DataError(f"{path} has no column {self.groups!r} of groups.")
+        together = None if self.groups is None else frame[self.groups].astype(str).to_numpy(dtype=object)
+        features = frame.drop(columns=[target, *([self.groups] if self.groups is not None else [])])
+        return TableData(features, _labels(frame[target], self.name), f"sha256:{digest}", together)
 
 
 @dataclass(frozen=True)
@@ -139,14 +149,17 @@ class Panel:
         return Panel(self.name, tuple(chosen))
 
 
-def load_panel(name: str | Path) -> Panel:
-    """A registry by name, or the panel of a folder with an ``index.csv``.
+def load_panel(name: str | Path, target: str | None = None, groups: str | None = None) -> Panel:
+    """A registry by name, or the panel of a folder.
 
     Parameters
     ----------
     name : str or path
         One of `REGISTRIES`, or a folder of Parquet or CSV files. Its ``index.csv`` has a column ``name`` and may have
-        ``rows``, ``features``, ``classes``, ``openml_id``, ``sha256``, ``target`` and ``file``.
+        ``rows``, ``features``, ``classes``, ``openml_id``, ``sha256``, ``target``, ``groups`` and ``file``; without
+        one, every such file is a table.
+    target, groups : str, optional
+        Names of the label column and of the column of groups, where the index does not say.
 
     Returns
     -------
@@ -157,14 +170,29 @@ def load_panel(name: str | Path) -> Panel:
         return Panel(str(name), tuple(_dataset(row, None) for row in csv.DictReader(text.splitlines())))
     folder = Path(name).resolve()
     index = folder / "index.csv"
-    if not index.is_file():
-        raise DataError(
-            f"{name} is no panel: pass {' or '.join(REGISTRIES)}, or a folder of tables with an index.csv "
-            "(columns name, rows, features, classes)."
-        )
-    with index.open(newline="", encoding="utf-8") as file:
-        datasets = tuple(_dataset(row, folder) for row in csv.DictReader(file))
-    return Panel(folder.name, datasets)
+    if index.is_file():
+        with index.open(newline="", encoding="utf-8") as file:
+            datasets = tuple(_dataset(row, folder) for row in csv.DictReader(file))
+    else:
+        files_of = sorted(p for p in folder.glob("*") if p.suffix in (".parquet", ".csv")) if folder.is_dir() else []
+        datasets = tuple(_unlisted(path, groups is not None) for path in files_of)
+    if not datasets:
+        raise DataError(f"{name} is no panel: pass {' or '.join(REGISTRIES)}, or a folder of Parquet or CSV files.")
+    filled = (replace(d, target=d.target or target, groups=d.groups or groups) for d in datasets)
+    return Panel(folder.name, tuple(filled))
+
+
+def _unlisted(path: Path, has_groups: bool) -> Dataset:
+    """A table of a folder without an index: what its file says without being read whole."""
+    rows = None
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as parquet
+
+        facts = parquet.ParquetFile(path)
+        rows, columns = facts.metadata.num_rows, len(facts.schema_arrow.names)
+    else:
+        columns = len(pd.read_csv(path, nrows=0).columns)
+    return Dataset(path.stem, rows=rows, features=columns - 1 - has_groups, path=path)
 
 
 def _dataset(row: dict[str, str], folder: Path | None) -> Dataset:
@@ -189,6 +217,7 @@ def _dataset(row: dict[str, str], folder: Path | None) -> Dataset:
         path=path,
         sha256=(row.get("sha256") or "").strip() or None,
         target=(row.get("target") or "").strip() or None,
+        groups=(row.get("groups") or "").strip() or None,
         benchmark=row.get("benchmark") or "",
     )
 

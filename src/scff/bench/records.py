@@ -72,6 +72,8 @@ class Record:
         What the arm did.
     data_digest, support_hash, query_hash : str
     n_support, n_query, n_columns, n_classes : int
+    n_groups : int
+        Groups of the whole table that no fold divides; 0 where rows stand alone.
     query_chunk : int
         Query rows predicted together.
     metrics : dict
@@ -108,6 +110,7 @@ class Record:
     n_query: int = 0
     n_columns: int = 0
     n_classes: int = 0
+    n_groups: int = 0
     query_chunk: int = 0
     metrics: dict[str, float | None] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from scff.bench import equal_memory, reports_decisions, reports_mechanism  # noqa: F401  (they register their reports)
+# They register their reports.
+from scff.bench import equal_memory, reports_decisions, reports_mechanism, reports_published  # noqa: F401
 from scff.bench.layout import ReportTable, to_html, to_latex, to_markdown, to_trace
 from scff.bench.reports import MAKERS, make
 from scff.bench.results import Results

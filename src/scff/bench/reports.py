@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -143,8 +144,9 @@ def interval_cell(pairs: Pairs, metric: str) -> Cell:
     """An effect with its interval; without one where resampling so few tables would say nothing."""
     effects = pairs.effects(metric)
     if len(effects) < FEWEST_TABLES:
-        cell = t.points if metric == "accuracy" else t.nats
-        return cell(stats.macro_mean(effects), pairs.sources)
+        cell = (t.points if metric == "accuracy" else t.nats)(stats.macro_mean(effects), pairs.sources)
+        tables = "one table" if len(effects) == 1 else f"{len(effects)} tables"
+        return replace(cell, text=f"{cell.text} (no interval from {tables})")
     return t.interval(stats.dataset_bootstrap(effects), metric, pairs.sources)
 
 

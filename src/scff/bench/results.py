@@ -134,6 +134,17 @@ class Results:
         ]
         return cls(records, protocol, backbone)
 
+    @staticmethod
+    def find(root: Path, protocol: str | None = None) -> tuple[str, list[str]]:
+        """What a results folder holds: the protocol whose records are newest, or the given one, and its backbones."""
+        folders = [p for p in (root / "records").glob("*") if p.is_dir() and protocol in (None, p.name)]
+        if not folders:
+            what = "" if protocol is None else f" under the protocol {protocol!r}"
+            raise DataError(f"{root} has no records{what}; `scff bench run` writes them, --results names the folder.")
+        newest = max(folders, key=lambda p: max((f.stat().st_mtime for f in p.rglob("*.json")), default=0.0))
+        names = sorted({p.name.partition("@")[0] for p in newest.glob("*@*")} - {"baseline"})
+        return newest.name, names
+
     @property
     def checkpoint(self) -> str:
         """Beginning of the weights' sha256."""

@@ -38,6 +38,8 @@ class Study:
         Single-leaf widths to measure beside the arms.
     repeats : int
         Timed predictions per cell.
+    protocol : str
+        The protocol it is about, where it is about one; empty takes any.
     reports, figures : tuple of dict
         Tables and figures made from its records; ``kind`` names the maker, the rest are its parameters.
     """
@@ -53,6 +55,7 @@ class Study:
     min_rows: int = 0
     prefix_grid: tuple[int, ...] = ()
     repeats: int = 1
+    protocol: str = ""
     reports: tuple[dict[str, Any], ...] = field(default_factory=tuple)
     figures: tuple[dict[str, Any], ...] = field(default_factory=tuple)
 

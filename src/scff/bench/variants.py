@@ -68,11 +68,13 @@ class Task:
     y_support: npt.NDArray[Any]
     X_query: pd.DataFrame
     y_query: npt.NDArray[Any]
+    n_groups: int = 0
 
 
 def make_task(dataset: Dataset, table: TableData, fold: int, protocol: Protocol, variant: Variant = PLAIN) -> Task:
     """Cut one fold out of a table and apply a variant."""
-    split = make_split(table.y, dataset.name, fold, protocol, capped=variant.context is None).prefix(variant.context)
+    whole = make_split(table.y, dataset.name, fold, protocol, capped=variant.context is None, groups=table.groups)
+    split = whole.prefix(variant.context)
     support = table.X.iloc[split.support].reset_index(drop=True)
     query = table.X.iloc[split.query].reset_index(drop=True)
     if variant.generated:
@@ -84,7 +86,8 @@ def make_task(dataset: Dataset, table: TableData, fold: int, protocol: Protocol,
             for side, frame in enumerate((support, query))
         )
     y = table.y
-    return Task(dataset, split, variant, table.digest, support, y[split.support], query, y[split.query])
+    n_groups = 0 if table.groups is None else len(np.unique(table.groups))
+    return Task(dataset, split, variant, table.digest, support, y[split.support], query, y[split.query], n_groups)
 
 
 def nuisance_columns(frame: pd.DataFrame, n: int, seed: int, side: int) -> pd.DataFrame:

@@ -1,0 +1,90 @@
+"""Our arms on folds that others published results for, fold by fold."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+
+from scff.bench import layout as t
+from scff.bench import stats
+from scff.bench.layout import Cell, ReportTable
+from scff.bench.reports import report
+from scff.bench.results import Results
+from scff.errors import DataError
+
+__all__ = ["recorded"]
+
+Scores = dict[int, tuple[float, float, float]]
+_METRICS = ("accuracy", "auc", "nll")
+
+
+@cache
+def recorded(file: str) -> dict[str, dict[str, Scores]]:
+    """What others recorded: table to method to fold to accuracy, AUC and log-loss."""
+    text = files("scff.bench").joinpath("published", file).read_text(encoding="utf-8")
+    found: dict[str, dict[str, Scores]] = {}
+    for row in csv.DictReader(text.splitlines()):
+        scores = float(row["accuracy"]), float(row["auc"]), float(row["log_loss"])
+        found.setdefault(row["table"], {}).setdefault(row["method"], {})[int(row["fold"])] = scores
+    return found
+
+
+@report("published")
+def _published(results: Sequence[Results], file: str, rival: str) -> list[ReportTable]:
+    """One table for each data set: means of every arm and of every published method on the folds all of ours have."""
+    out = []
+    for r in results:
+        for dataset in sorted(set(r.datasets) & set(recorded(file))):
+            theirs = recorded(file)[dataset]
+            if rival not in theirs:
+                raise DataError(f"{file} has no method {rival!r} for {dataset}.")
+            ours, sources = _ours(r, dataset, theirs[rival])
+            folds = sorted(set.intersection(*(set(scores) for scores in ours.values()))) if ours else []
+            if not folds:
+                continue
+            rows = [(name, ours[name], sources) for name in ours]
+            rows += [(f"published: {name}", scores, ()) for name, scores in theirs.items()]
+            rows.sort(key=lambda row: -np.mean([row[1][fold][1] for fold in folds]))
+            cells = [_row(name, scores, theirs[rival], folds, src) for name, scores, src in rows]
+            columns = ("Arm", "Accuracy %", "AUC", "NLL", "ΔAcc. pp, paired", "Folds W/T/L", "ΔAUC, paired")
+            notes = (
+                f"Means over {len(folds)} folds, best AUC first; paired differences to {rival}, ± their standard error "
+                "over folds. The folds share rows, so that error is too small for an interval.",
+            )
+            out.append(ReportTable(f"{dataset}, {r.backbone}", columns, tuple(cells), notes))
+    return out
+
+
+def _ours(r: Results, dataset: str, theirs: Scores) -> tuple[dict[str, Scores], tuple[str, ...]]:
+    ours: dict[str, Scores] = {}
+    sources = []
+    for fold in r.folds("all"):
+        if fold in theirs:
+            for arm, record in r.arms(dataset, fold).items():
+                scores = tuple(record.metrics[metric] for metric in _METRICS)
+                if None not in scores:
+                    ours.setdefault(arm, {})[fold] = scores  # type: ignore[assignment]
+                    sources.append(str(record.key.path))
+    return ours, tuple(sources)
+
+
+def _row(name: str, scores: Scores, rival: Scores, folds: Sequence[int], src: Sequence[str]) -> tuple[Cell, ...]:
+    accuracy, auc, nll = np.array([scores[fold] for fold in folds]).T
+    d_accuracy, d_auc, _ = np.array([scores[fold] for fold in folds]).T - np.array([rival[fold] for fold in folds]).T
+    same = scores is rival
+    won = stats.win_tie_loss(list(d_accuracy), larger_is_better=True)
+    paired = [t.label(""), t.label(""), t.label("")]
+    if not same:
+        paired = [_paired(100 * d_accuracy, 2, src), Cell(str(won), str(won), tuple(src)), _paired(d_auc, 3, src)]
+    means = [t.count(100 * accuracy.mean(), src, 2), t.count(auc.mean(), src, 3), t.count(nll.mean(), src, 3)]
+    return (t.label(name), *means, *paired)
+
+
+def _paired(difference: np.ndarray[tuple[int], np.dtype[np.float64]], digits: int, src: Sequence[str]) -> Cell:
+    error = float(difference.std(ddof=1) / np.sqrt(len(difference))) if len(difference) > 1 else float("nan")
+    shown = f"{difference.mean():+.{digits}f} ± {error:.{digits}f}"
+    return Cell(shown, [float(difference.mean()), error], tuple(src))

@@ -1,0 +1,123 @@
+"""Rivals as arms, folders without an index, and folds that others published."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import RepeatedStratifiedKFold
+from sklearn.utils import shuffle
+
+from backbone_models import geneicl_proba
+from bench_tools import record, write_panel
+from scff.backbones import get_spec
+from scff.backbones.weights import checkpoints
+from scff.bench import rivals
+from scff.bench.baselines import rival
+from scff.bench.folds import get_protocol, make_split
+from scff.bench.panels import load_panel
+from scff.bench.records import RecordStore
+from scff.bench.rendering import study_tables
+from scff.bench.results import Results
+from scff.bench.studies import get_study
+from scff.bench.variants import make_task
+from scff.errors import DataError
+
+UPRIGHT = rivals._Rows
+
+
+@pytest.fixture(scope="module")
+def panel(tmp_path_factory):
+    return load_panel(write_panel(tmp_path_factory.mktemp("panel")))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_lightgbm_chooses_inside_the_labelled_rows(n_classes):
+    pytest.importorskip("lightgbm", reason="an optional package")
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % n_classes
+    X = rng.normal(size=(60, 5)) + 2.5 * np.eye(5)[y]
+    model = rival("lightgbm").fit(X[:45], y[:45])
+    assert (model.classes_[model.predict_proba(X[45:]).argmax(1)] == y[45:]).mean() > 0.7
+    assert {"trees", "num_leaves", "feature_fraction"} <= set(model.facts_)
+
+
+def test_geneicl_is_the_mean_of_its_three_checkpoints():
+    pytest.importorskip("geneicl", reason="an optional package")
+    rng = np.random.default_rng(0)
+    y = np.arange(20) % 2
+    X = (rng.normal(size=(20, 12)) + y[:, None]).astype(np.float32)
+    first = checkpoints.fetch(get_spec("geneicl"))
+    paths = [first.with_name(f"trm_segmented8_s{i}.pt") for i in range(3)]
+    theirs = np.mean([geneicl_proba(path, X[:14], y[:14], X[14:]) for path in paths], axis=0)
+    np.testing.assert_allclose(rival("geneicl").fit(X[:14], y[:14]).predict_proba(X[14:]), theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["logistic", "svm-linear", "svm-rbf"])
+def test_rotating_into_the_row_space_changes_no_answer(name, monkeypatch):
+    rng = np.random.default_rng(0)
+    y = np.arange(24) % 2
+    X = rng.normal(size=(32, 60)) + 0.5 * (np.arange(32) % 2)[:, None] * (np.arange(60) < 10)
+    turned = rival(name).fit(X[:24], y)
+    assert turned.rows(X[24:]).shape[1] < 60
+    monkeypatch.setattr(rivals, "_Rows", lambda X, **_: UPRIGHT(X, rotate=False))
+    upright = rival(name).fit(X[:24], y)
+    assert upright.rows(X[24:]).shape[1] == 60
+    np.testing.assert_allclose(turned.predict_proba(X[24:]), upright.predict_proba(X[24:]), atol=2e-3)
+
+
+def test_a_folder_without_an_index_is_a_panel(panel, tmp_path):
+    for name, suffix in (("cancer", "parquet"), ("wine", "csv")):
+        table = panel[name].load()
+        frame = table.X.assign(patient=np.arange(len(table.y)) // 3, label=table.y)
+        path = tmp_path / f"{name}.{suffix}"
+        frame.to_parquet(path) if suffix == "parquet" else frame.to_csv(path, index=False)
+    bare = load_panel(tmp_path, target="label", groups="patient")
+    assert [(d.name, d.rows, d.features) for d in bare.datasets] == [("cancer", 90, 150), ("wine", None, 150)]
+    for name in bare.names:
+        mine, table = bare[name].load(), panel[name].load()
+        np.testing.assert_allclose(mine.X.to_numpy(), table.X.to_numpy())
+        assert list(mine.y) == list(table.y)
+        for fold in range(5):
+            split = make_split(mine.y, name, fold, get_protocol("paper"), groups=mine.groups)
+            assert not set(mine.groups[split.support]) & set(mine.groups[split.query])
+        assert make_task(bare[name], mine, 0, get_protocol("paper")).n_groups == 30
+    with pytest.raises(DataError, match="no column 'nope'"):
+        load_panel(tmp_path, target="nope")["wine"].load()
+    with pytest.raises(DataError, match="is no panel"):
+        load_panel(tmp_path / "nowhere")
+
+
+def test_the_published_folds_are_cut_as_published():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 62)
+    rows, labels = shuffle(np.arange(62), y, random_state=42)
+    theirs = list(RepeatedStratifiedKFold(n_splits=3, n_repeats=10, random_state=42).split(rows[:, None], labels))
+    protocol = get_protocol("tabpfn-wide")
+    assert protocol.folds == tuple(range(len(theirs)))
+    for fold in (0, 7, 29):
+        split = make_split(y.astype(str), "colon", fold, protocol)
+        np.testing.assert_array_equal(split.support, rows[theirs[fold][0]])
+        np.testing.assert_array_equal(split.query, rows[theirs[fold][1]])
+    with pytest.raises(DataError, match="9 folds"):
+        make_split(rng.integers(0, 2, 2600), "madelon", 9, protocol)
+
+
+def test_one_table_alone_says_that_it_has_no_interval(tmp_path):
+    store = RecordStore(tmp_path)
+    for fold in range(3):
+        store.write(record("scff", "a", fold, accuracy=0.6, nll=0.9))
+        store.write(record("native", "a", fold))
+    tables = study_tables(get_study("main"), [Results.load(tmp_path, get_protocol("laptop"), "nano")])
+    row = next(table for table in tables if table.title == "All folds").rows[0]
+    assert [cell.text for cell in row[3:]] == [
+        "+10.000 (no interval from one table)",
+        "-0.10000 (no interval from one table)",
+    ]
+
+
+def test_a_results_folder_tells_what_was_run(tmp_path):
+    with pytest.raises(DataError, match="has no records"):
+        Results.find(tmp_path)
+    RecordStore(tmp_path).write(record("scff", "a", 0))
+    RecordStore(tmp_path).write(record("logistic", "a", 0))
+    assert Results.find(tmp_path) == ("laptop", ["nano"])
+    with pytest.raises(DataError, match="under the protocol 'paper'"):
+        Results.find(tmp_path, "paper")
