@@ -7,6 +7,7 @@ So they are named, and nothing is done to them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,6 +26,9 @@ _STRONGEST = 512
 
 #: Columns looked at together for the order of rows, and how many rows decide which deserve a closer look.
 _BLOCK, _FIRST = 1024, 16
+
+#: Cells looked at together for labels.
+_CELLS = 1 << 18
 
 #: Chance, over all columns, that noise does what is flagged.
 _CHANCE = 1e-3
@@ -92,13 +96,38 @@ def find_leaks(table: Table, y: npt.NDArray[Any], plan: FoldPlan | None, *, clas
         return f"x{j}" if table.names is None else table.names[j]
 
     strongest = [] if plan is None else np.concatenate([plan.core, plan.tail])[:_STRONGEST].tolist()
-    told = [j for j in strongest if _tells(_column(numbers, j), y, classes, table.n_columns)]
+    told = [
+        j
+        for j in _candidates(numbers, strongest, y, classes, table.n_columns)
+        if _tells(_column(numbers, j), y, classes, table.n_columns)
+    ]
     return (*(Flag(name(j), "label") for j in told), *(Flag(name(j), "order") for j in _in_order(numbers)))
 
 
 def _column(numbers: Any, j: int) -> npt.NDArray[np.float64]:
     column: npt.NDArray[np.float64] = np.asarray(numbers[:, np.array([j])], dtype=np.float64)[:, 0]
     return column
+
+
+def _candidates(numbers: Any, columns: list[int], y: npt.NDArray[Any], classes: bool, n_columns: int) -> Iterator[int]:
+    """Those of some columns that could tell every label, from one look at many; `_tells` is sure, and slower."""
+    n = len(y)
+    counts = np.bincount(y) if classes else np.empty(0)
+    few = (gammaln(n + 1) - gammaln(counts + 1).sum() + np.log(_CHANCE) - np.log(n_columns)) if classes else 0.0
+    step = max(1, _CELLS // max(n, 1))
+    for start in range(0, len(columns), step):
+        some = np.array(columns[start : start + step])
+        values = np.ascontiguousarray(np.asarray(numbers[:, some], dtype=np.float64).T)
+        values[np.isnan(values)] = np.inf  # behind all others, as one value
+        order = values.argsort(axis=1)
+        steps = np.diff(y[order], axis=1)
+        if classes:
+            ordered = np.take_along_axis(values, order, axis=1)
+            kinds = 1 + (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1)
+            likely = ((steps != 0).sum(axis=1) == len(counts) - 1) | (kinds * np.log(len(counts)) < few)
+        else:
+            likely = (steps > 0).all(axis=1) | (steps < 0).all(axis=1)
+        yield from some[likely].tolist()
 
 
 def _tells(values: npt.NDArray[np.float64], y: npt.NDArray[Any], classes: bool, n_columns: int) -> bool:
