@@ -60,7 +60,7 @@ def run(
     engine: Annotated[Engine, typer.Option(help="Where jobs run.")] = "local",
     reuse: Annotated[Reuse, typer.Option(help="Reuse records, run everything again, or run nothing.")] = "yes",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds an arm may take.")] = None,
+    time_limit: Annotated[float | None, typer.Option(min=1, help="Seconds an arm may take.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads per arm; the cores over -j by default.")] = None,
     datasets: Annotated[str | None, typer.Option(help="Only these tables, separated by commas.")] = None,
@@ -72,13 +72,16 @@ def run(
     from scff.bench.panels import load_panel
     from scff.bench.runner import Progress, run_jobs
     from scff.bench.studies import get_study
+    from scff.memory.device import resolve_device
 
     started = time.perf_counter()
     declared, chosen = get_study(study), load_panel(panel, target, groups)
-    if datasets:
+    if datasets is not None:
         chosen = chosen.select([name.strip() for name in datasets.split(",")])
     backbone = choose_auto() if backbone == "auto" else canonical(backbone)
-    rules = get_protocol("quick" if quick else protocol or declared.protocol or "paper")
+    rules = get_protocol(protocol or declared.protocol or "paper")
+    rules = get_protocol("quick") if quick else rules
+    resolve_device(device)  # a device that is not there is said once, not by every cell
     todo = declared.jobs(chosen, rules)
     settings = RunSettings(
         root=results,

@@ -171,8 +171,7 @@ def load_panel(name: str | Path, target: str | None = None, groups: str | None =
     folder = Path(name).resolve()
     index = folder / "index.csv"
     if index.is_file():
-        with index.open(newline="", encoding="utf-8") as file:
-            datasets = tuple(_dataset(row, folder) for row in csv.DictReader(file))
+        datasets = tuple(_dataset(row, folder) for row in _index(index))
     else:
         files_of = sorted(p for p in folder.glob("*") if p.suffix in (".parquet", ".csv")) if folder.is_dir() else []
         datasets = tuple(_unlisted(path, groups is not None) for path in files_of)
@@ -185,14 +184,30 @@ def load_panel(name: str | Path, target: str | None = None, groups: str | None =
 def _unlisted(path: Path, has_groups: bool) -> Dataset:
     """A table of a folder without an index: what its file says without being read whole."""
     rows = None
-    if path.suffix == ".parquet":
-        import pyarrow.parquet as parquet
+    try:
+        if path.suffix == ".parquet":
+            import pyarrow.parquet as parquet
 
-        facts = parquet.ParquetFile(path)
-        rows, columns = facts.metadata.num_rows, len(facts.schema_arrow.names)
-    else:
-        columns = len(pd.read_csv(path, nrows=0).columns)
+            facts = parquet.ParquetFile(path)
+            rows, columns = facts.metadata.num_rows, len(facts.schema_arrow.names)
+        else:
+            columns = len(pd.read_csv(path, nrows=0).columns)
+    except (OSError, ValueError) as error:  # Arrow's and pandas' own are among them
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
+        raise DataError(f"{path} cannot be read as a table ({said}).") from error
     return Dataset(path.stem, rows=rows, features=columns - 1 - has_groups, path=path)
+
+
+def _index(path: Path) -> list[dict[str, str]]:
+    """The lines of an index."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} is no table in UTF-8 text ({error}); write it again.") from error
+    if not rows or not all(row.get("name") for row in rows):
+        raise DataError(f"{path} needs a line for every table and its name in a column 'name'.")
+    return rows
 
 
 def _dataset(row: dict[str, str], folder: Path | None) -> Dataset:

@@ -101,7 +101,7 @@ def given_support(
         if name is not None and name not in names:
             raise DataError(f"X has no column {name!r}; pass the labels themselves or the name of one of its columns.")
     named = frame.copy(deep=False)
-    named.columns = pd.Index(names)
+    named.columns = pd.Index(names, dtype=object)  # text of any kind, lone surrogates too
     naming = find_row_names(
         named,
         id_column=id_column,

@@ -7,7 +7,7 @@ the rows or differ in every row under a name such as ``id``.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from pandas.api import types as pdt
 
 from scff.errors import DataError
 
-__all__ = ["UNNAMED", "Naming", "as_row_names", "find_row_names", "index_names"]
+__all__ = ["UNNAMED", "Naming", "as_row_names", "check_writable", "find_row_names", "index_names"]
 
 UNNAMED = "Unnamed: 0"
 """What pandas calls a first column without a name."""
@@ -114,16 +114,34 @@ def find_row_names(
 def index_names(frame: pd.DataFrame) -> RowNames | None:
     """The index of a frame as row names; None for one that only counts."""
     index = frame.index
-    return None if isinstance(index, pd.RangeIndex) else as_row_names(index.to_series())
+    return None if isinstance(index, pd.RangeIndex) else as_row_names(index)
+
+
+def check_writable(texts: Iterable[str], what: str) -> None:
+    """Refuse text that no file can hold.
+
+    Raises
+    ------
+    DataError
+        Naming the first of it.
+    """
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise DataError(f"{what} {text!r} holds half a character, which no file can hold; rename it.") from None
 
 
 def as_row_names(values: Any) -> RowNames:
     """Names as text; whole numbers without a decimal point."""
-    series = pd.Series(values)
+    objects = isinstance(values, pd.Index | pd.Series) and values.dtype == object
+    series = pd.Series(values, dtype=object if objects else None)
     if pdt.is_float_dtype(series.dtype) and series.notna().all() and (series % 1 == 0).all():
         series = series.astype(np.int64)
     names = series.astype(object).where(series.notna(), "")
-    return np.array([str(name).strip() for name in names], dtype=object)
+    out = np.array([str(name).strip() for name in names], dtype=object)
+    check_writable(out, "Row name")
+    return out
 
 
 def _suspects(frame: pd.DataFrame, known: set[str]) -> dict[str, str]:

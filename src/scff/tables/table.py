@@ -15,7 +15,7 @@ from scff.errors import DataError
 from scff.tables.codes import sorted_codes
 from scff.tables.columns import alike, usable
 from scff.tables.foreign import as_frame, is_anndata
-from scff.tables.naming import as_row_names, index_names
+from scff.tables.naming import as_row_names, check_writable, index_names
 from scff.tables.sparse import SparseColumns, is_sparse
 from scff.tables.storage import Columns, PickedRows
 
@@ -256,7 +256,7 @@ def column_names(frame: pd.DataFrame) -> tuple[str, ...]:
 
 
 def check_unique(names: Sequence[str]) -> None:
-    """Refuse column names that repeat.
+    """Refuse column names that repeat, or that no file can hold.
 
     Raises
     ------
@@ -268,3 +268,4 @@ def check_unique(names: Sequence[str]) -> None:
         if name in seen:
             raise DataError(f"Column name {name!r} occurs more than once; rename the columns so that each is unique.")
         seen.add(name)
+    check_writable(names, "Column name")

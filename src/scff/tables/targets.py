@@ -11,6 +11,7 @@ import pandas as pd
 from scipy import sparse
 
 from scff.errors import DataError
+from scff.tables.naming import check_writable
 
 __all__ = ["class_labels", "group_codes", "number_target", "one_column"]
 
@@ -84,6 +85,7 @@ def class_labels(y: Any, n_rows: int) -> tuple[npt.NDArray[np.int64], Labels]:
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise DataError(f"The target has one class ({classes[0]!r}); a classifier needs rows of at least two.")
+    check_writable((str(label) for label in classes), "Class")
     return codes.astype(np.int64).reshape(-1), classes
 
 
