@@ -87,7 +87,7 @@ class Work:
     output: str
     before: Callable[[Path], Any] = lambda folder: None
     environment: dict[str, str] = field(default_factory=dict)
-    delays: tuple[float, ...] = (0.02, 0.15, 0.4, 0.8)
+    delays: tuple[float, ...] = (0.05, 0.15, 0.4, 0.8)
     is_whole: Callable[[Path, bytes], bool] = lambda path, expected: path.read_bytes() == expected
 
     def run(self, folder: Path, **faults: Any) -> tuple[int, str]:
@@ -108,9 +108,13 @@ def scff(
     descriptor, name = tempfile.mkstemp(prefix="said-")
     os.close(descriptor)
     said = Path(name)
+    here, there = os.pipe()
     child = os.fork()
     if child == 0:
-        _be_scff(said, list(args), environment or {}, temporary, list(limits))
+        _be_scff(said, list(args), environment or {}, temporary, list(limits), there)
+    os.close(there)
+    os.read(here, 1)  # the command begins
+    os.close(here)
     if stop is not None:
         number, delay = stop
         time.sleep(delay)
@@ -144,7 +148,12 @@ def _members(session: int) -> list[str]:
 
 
 def _be_scff(
-    said: Path, args: list[Any], environment: dict[str, str], temporary: Path | None, limits: list[tuple[int, int]]
+    said: Path,
+    args: list[Any],
+    environment: dict[str, str],
+    temporary: Path | None,
+    limits: list[tuple[int, int]],
+    began: int,
 ) -> None:
     """What the child does; it does not come back."""
     code = 99
@@ -165,6 +174,8 @@ def _be_scff(
         for kind, value in limits:
             resource.setrlimit(kind, (value, value))
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        os.write(began, b".")
+        os.close(began)
         main()
     except SystemExit as ended:
         weakref.finalize._exitfunc()

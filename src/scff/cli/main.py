@@ -69,12 +69,12 @@ _INTERRUPTED = 130
 
 def main() -> NoReturn:
     """Run the command line; errors of use are one sentence and exit code 2, an interruption is exit code 130."""
-    # Hints meant for Python users would stand between a command and its output; the choices are printed anyway.
-    warnings.filterwarnings("ignore", message='backbone="auto"')
-    warnings.filterwarnings("ignore", category=DataWarning)
-    # The hub client reports every retry; what became of it is said in one sentence.
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
+        # Hints meant for Python users would stand between a command and its output; the choices are printed anyway.
+        warnings.filterwarnings("ignore", message='backbone="auto"')
+        warnings.filterwarnings("ignore", category=DataWarning)
+        # The hub client reports every retry; what became of it is said in one sentence.
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
         code = app(prog_name="scff", standalone_mode=False)
         if code == _INTERRUPTED:  # typer swallows the interruption and keeps its code
             raise KeyboardInterrupt
