@@ -131,7 +131,7 @@ def test_what_a_killed_run_left_goes_with_the_next_and_a_living_one_keeps_its_ow
 
 
 def test_without_a_lock_a_day_decides(folder):
-    names = ("scff-abcdefgh", ".model.scff.0123456789abcdef0123456789abcdef.tmp")
+    names = ("scff-abcdefgh", ".model.scff.scff-0123456789abcdef0123456789abcdef.tmp")
     for age, stays in ((3600, True), (2 * 86400, False)):
         (folder / names[0]).mkdir()
         (folder / names[0] / "7").write_text("cache")
@@ -153,6 +153,7 @@ def test_what_is_not_ours_is_left_alone(folder):
     (folder / "scff-abcdefgh" / "thesis.tex").write_text("years of work")
     (folder / "scff-notes").mkdir()
     (folder / ".mine.tmp").write_text("work")
+    (folder / ".mine.d41d8cd98f00b204e9800998ecf8427e.tmp").write_text("another program's")
     (folder / "target").mkdir()
     (folder / "target" / "0").write_text("work")
     (folder / "scff-zzzzzzzz").symlink_to(folder / "target")
@@ -163,6 +164,7 @@ def test_what_is_not_ours_is_left_alone(folder):
     assert (folder / "scff-abcdefgh" / "thesis.tex").exists()
     assert (folder / "scff-notes").exists()
     assert (folder / ".mine.tmp").exists()
+    assert (folder / ".mine.d41d8cd98f00b204e9800998ecf8427e.tmp").exists()
     assert (folder / "target" / "0").exists()
     assert (folder / "scff-zzzzzzzz").is_symlink()
 

@@ -27,7 +27,7 @@ __all__ = ["PartialFile", "Scratch", "remove_leftovers"]
 
 _PREFIX, _LOCK = "scff-", "in-use"
 _FOLDER = re.compile(r"scff-[a-z0-9_]{8}")
-_FILE = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
+_FILE = re.compile(r"\..+\.scff-[0-9a-f]{32}\.tmp")
 _OLD = 24 * 3600.0
 
 #: Directories that this process has looked through; once is enough, and some hold very many files.
@@ -81,7 +81,7 @@ class PartialFile:
     def __init__(self, target: Path, mode: int) -> None:
         remove_leftovers(target.parent)
         while True:
-            self.path = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
+            self.path = target.with_name(f".{target.name}.scff-{uuid4().hex}.tmp")
             self._lock = _claim(self.path, mode)
             if self._lock is not None:
                 return

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -15,6 +14,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from scff.errors import DataError, MissingDependency
+from scff.memory.scratch import Scratch
 from scff.tables.atomic import write_atomically
 
 __all__ = ["Part", "Place", "digest_of", "parts_of", "place_of", "side_by_side"]
@@ -91,8 +91,8 @@ class Place:
             target.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(target, fill)
         else:
-            with tempfile.TemporaryDirectory(prefix="scff-") as folder:
-                whole = Path(folder) / PurePosixPath(self.path).name
+            with Scratch() as folder:
+                whole = _inside(folder, self.path)
                 fill(whole)
                 self.fs.makedirs(self.fs._parent(self.path), exist_ok=True)
                 self.fs.put_file(str(whole), self.path)
@@ -109,10 +109,16 @@ class Place:
         if self.is_local:
             yield Path(self.path)
             return
-        with tempfile.TemporaryDirectory(prefix="scff-") as folder:
-            copy = Path(folder) / PurePosixPath(self.path).name
+        with Scratch() as folder:
+            copy = _inside(folder, self.path)
             self.fs.get_file(self.path, str(copy))
             yield copy
+
+
+def _inside(folder: Path, path: str) -> Path:
+    """A place of the same name in a folder of ours, apart from what is in it already."""
+    (folder / "0").mkdir()
+    return folder / "0" / PurePosixPath(path).name
 
 
 @dataclass(frozen=True)
