@@ -102,7 +102,9 @@ def test_the_page_answers_every_question_in_order(fitted):
     # How folded: one block per leaf.
     subject = subject_of(model)
     leaves = subject.plan.core_leaves, subject.plan.tail_leaves
-    assert html.count("<g opacity") == sum(min(len(stratum), 54) for stratum in leaves)
+    blocks = sum(min(len(stratum), 54) for stratum in leaves)
+    assert html.count("<g opacity") == html.count('width="93" height="58"') == blocks
+    assert html.count("<rect") == blocks  # one frame each, and none behind it
     # Tail: every candidate with its six checks, the steps and the reason.
     decided = decision(subject)
     if decided is None:  # nothing that earned weight folds columns
@@ -174,6 +176,15 @@ def test_every_method_has_a_report(method):
     html = fitted.model.report(fitted.X_test, fitted.y_test).html
     assert_balanced(html)
     assert "nan" not in re.sub(r"<style>.*?</style>", "", html, flags=re.S).lower().replace("nano", "")
+
+
+def test_test_rows_with_the_names_of_labelled_rows_are_pointed_out():
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    X = pd.DataFrame(rng.normal(size=(40, 4)) + y[:, None], index=[f"S{i}" for i in range(40)], columns=list("abcd"))
+    model = FoldedClassifier(backbone="nano", method="raw-core").fit(X[:30], y[:30])
+    assert "have the names of labelled rows" not in model.report(X[30:], y[30:]).html
+    assert "2 of the 12 test rows have the names of labelled rows (S28, S29)" in model.report(X[28:], y[28:]).html
 
 
 def test_labels_read_from_a_file_as_text_are_matched():

@@ -188,6 +188,26 @@ def test_the_page_of_an_evaluation_stays_inside_the_window(tmp_path, width):
         assert shown == f"{found.scores['scff']['auc'].value:.3f}"
 
 
+@pytest.mark.parametrize("width", [390, 900, 1400])
+def test_the_checks_of_the_tail_fit_and_no_number_is_over_another(tmp_path, width):
+    example = report_models.noisy(leaf_width=64, method="scff", tail="raw-residual")
+    path = write_report(example.model, tmp_path / "report.html", test=example.X_test, target=example.y_test)
+    cut = "return [...document.querySelectorAll('.candidate .wide')].map(e => e.scrollWidth - e.clientWidth)"
+    over = (
+        "const boxes = [...document.querySelectorAll('[data-figure=calibration] [data-rows]')]"
+        ".map(e => e.getBoundingClientRect());"
+        "return boxes.flatMap((a, i) => boxes.slice(i + 1).filter(b => a.left < b.right - 1 && b.left < a.right - 1"
+        " && a.top < b.bottom - 3 && b.top < a.bottom - 3)).length"
+    )
+    with browser.open_browser(width, 800) as driver:
+        browser.show(driver, path)
+        assert driver.get_log("browser") == []
+        tables = driver.execute_script(cut)
+        assert tables
+        assert max(tables) <= 0
+        assert driver.execute_script(over) == 0
+
+
 def test_printing_shows_rows_without_the_scroll_box(page):
     driver = page(report_models.noisy())
     driver.execute_script("dispatchEvent(new Event('beforeprint'))")

@@ -86,17 +86,17 @@ def calibration(bins: Sequence[Bin]) -> str:
         f"{b.given:.2f}, came true {b.observed:.2f}, {counted(b.rows, 'row')}</title></circle>"
         for b in bins
     )
-    # Below the line, which mostly rises, and inside the frame: on the floor above the point, at the right under it.
-    labels = "".join(
-        svg.text(
-            x(b.given) + (8 if b.given < 0.9 and b.observed > 0.08 else 0),
-            y(b.observed) + (15 if b.given < 0.9 else 20) if b.observed > 0.08 else y(b.observed) - 10,
-            f"{b.rows}",
-            "start" if b.given < 0.9 and b.observed > 0.08 else "middle",
-            'class="tick" data-rows',
-        )
-        for b in bins
-    )
+    labels, taken = "", list[tuple[float, float]]()
+    for b in bins:
+        # Below the line, which mostly rises, and inside the frame: on the floor above the point, at the right under it.
+        beside = b.given < 0.9 and b.observed > 0.08
+        left = x(b.given) + (8 if beside else 0)
+        level = y(b.observed) + (15 if beside else 20 if b.observed > 0.08 else -10)
+        if all(
+            abs(left - other) > 18 or abs(level - its) > 11 for other, its in taken
+        ):  # one number is not over another
+            taken.append((left, level))
+            labels += svg.text(left, level, f"{b.rows}", "start" if beside else "middle", 'class="tick" data-rows')
     line = svg.path(
         [(x(b.given), y(b.observed)) for b in bins], f'fill="none" stroke="{COLOURS["core"]}" stroke-width="1.8"'
     )

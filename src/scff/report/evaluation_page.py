@@ -13,6 +13,7 @@ from scff.report import charts
 from scff.report.evaluation_curves import calibration_bins, class_curves, confusion_counts, mean_numbers
 from scff.report.marks import badge, counted, gauge, tile
 from scff.report.shell import page
+from scff.report.svg import significant
 from scff.tables.atomic import write_atomically
 
 if TYPE_CHECKING:
@@ -99,9 +100,7 @@ def _good(found: Evaluation) -> str:
         for name, words in found.models.items()
         if np.isfinite(found.scores[name][metric].value)
     ]
-    heads = "".join(
-        f'<th scope="col" title="{_NAMES[name][1]}">{_NAMES[name][0]}</th>' for name in found.scores["scff"]
-    )
+    heads = "".join(f'<th scope="col" title="{_NAMES[name][1]}">{_NAMES[name][0]}</th>' for name in _ordered(found))
     best = {
         name: (max if name in _LARGER else min)(
             (one[name].value for one in found.scores.values() if np.isfinite(one[name].value)), default=np.nan
@@ -111,7 +110,7 @@ def _good(found: Evaluation) -> str:
     rows = "".join(
         f'<tr data-model="{model}"><td>{"<b>" if model == "scff" else ""}{escape(words)}'
         f"{'</b>' if model == 'scff' else ''}</td>"
-        + "".join(_cell(name, one, best[name]) for name, one in found.scores[model].items())
+        + "".join(_cell(name, found.scores[model][name], best[name]) for name in _ordered(found))
         + "</tr>"
         for model, words in found.models.items()
     )
@@ -123,6 +122,11 @@ def _good(found: Evaluation) -> str:
         f'<th scope="col">Model</th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
         '<p class="muted small">In each column the best figure is bold; below it stands its 95 % interval.</p>'
     )
+
+
+def _ordered(found: Evaluation) -> list[str]:
+    """The figures, the one of the comparison first: a phone shows the first two."""
+    return sorted(found.scores["scff"], key=lambda name: name != found.metric)
 
 
 def _cell(name: str, one: Estimate, best: float) -> str:
@@ -142,18 +146,17 @@ def _better(found: Evaluation) -> str:
     rows = []
     for model, differences in found.differences.items():
         cells = "".join(
-            f'<td class="{_colour(name, one)}">{_difference(name, one)}</td>' for name, one in differences.items()
+            f'<td class="{_colour(name, differences[name])}">{_difference(name, differences[name])}</td>'
+            for name in _ordered(found)
         )
         rows.append(f"<tr><td>{escape(found.models[model])}</td>{cells}</tr>")
-    heads = "".join(f'<th scope="col">{_NAMES[name][0]}</th>' for name in found.scores["scff"])
+    heads = "".join(f'<th scope="col">{_NAMES[name][0]}</th>' for name in _ordered(found))
     return (
         f'<p class="say">{mark} {escape(found.sentence)}</p><div class="wide"><table class="models"><thead><tr>'
         f'<th scope="col">Difference to</th>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
         f'<p class="muted small">{escape(found.models["scff"])} less the other, on the same rows, with the 95 % '
-        "interval "
-        "of that difference. Green is better and red is worse, where the interval leaves zero out. The best baseline "
-        "was "
-        f"picked by these same figures, which favours it a little.</p>{absent}"
+        "interval of that difference. Green is better and red is worse, where the interval leaves zero out. The best "
+        f"baseline was picked by these same figures, which favours it a little.</p>{absent}"
     )
 
 
@@ -162,10 +165,8 @@ def _errors(found: Evaluation, classes: list[str]) -> str:
         true, said = mean_numbers(found)
         return (
             f'<div class="charts"><figure><h3>Predicted against true</h3>{charts.scatter(true, said)}<figcaption>One '
-            "point "
-            "for each row, its predictions averaged over the rounds; on the dashed line it is "
-            "right.</figcaption></figure>"
-            "</div>"
+            "point for each row, its predictions averaged over the rounds; on the dashed line it is right.</figcaption>"
+            "</figure></div>"
         )
     figures = []
     curves = class_curves(found)
@@ -173,17 +174,14 @@ def _errors(found: Evaluation, classes: list[str]) -> str:
         averaged = "" if found.splits.alone else ", averaged over the folds"
         figures.append(
             f"<figure><h3>ROC {'curve' if len(curves) == 1 else 'curves'}</h3>{charts.roc(curves)}<figcaption>How "
-            "many rows "
-            f"of {'class ' + escape(curves[0].label) if len(curves) == 1 else 'each class'} are found as more false "
-            "alarms "
-            f"are allowed{averaged}.</figcaption></figure>"
+            f"many rows of {'class ' + escape(curves[0].label) if len(curves) == 1 else 'each class'} are found as "
+            f"more false alarms are allowed{averaged}.</figcaption></figure>"
         )
     bins = calibration_bins(found)
     about = f"class {escape(classes[1])}" if len(classes) == 2 else "the predicted class"
     figures.append(
         f"<figure><h3>Calibration</h3>{charts.calibration(bins)}<figcaption>On the dashed line, a probability of 0.8 "
-        "for "
-        f"{about} comes true 8 times in 10. {charts.groups_of(bins)}</figcaption></figure>"
+        f"for {about} comes true 8 times in 10. {charts.groups_of(bins)}</figcaption></figure>"
     )
     figures.append(charts.confusion(confusion_counts(found), classes))
     rounds = found.splits.n_repeats
@@ -206,27 +204,21 @@ def _steady(found: Evaluation) -> str:
     return (
         f'<p class="say">The columns were ranked anew in each of {len(found.splits)} folds. '
         f"<b>{counted(always, 'column') if always else 'No column'}</b> {'were' if always > 1 else 'was'} in the Core "
-        "every "
-        "time, "
-        f"{counted(ever, 'column')} at least once.</p><div class='wide'><table class='steady'><thead><tr><th "
-        "scope='col'>"
-        "Column</th><th scope='col'>In the Core</th><th scope='col' class='left'>Share of the folds</th><th "
-        "scope='col'>"
-        "Median rank</th><th scope='col'>80 % of ranks</th></tr></thead>"
+        f"every time, {counted(ever, 'column')} at least once.</p><div class='wide'><table class='steady'><thead><tr>"
+        "<th scope='col'>Column</th><th scope='col'>In the Core</th><th scope='col' class='left'>Share of the folds"
+        "</th><th scope='col'>Median rank</th><th scope='col'>80 % of ranks</th></tr></thead>"
         f"<tbody>{rows}</tbody></table></div>"
-        f'<p class="muted small">The {len(shown)} steadiest. A column that comes and goes is '
-        "no "
-        "finding; one that stays may still stand for others that it moves with.</p>"
+        f'<p class="muted small">The {len(shown)} steadiest. A column that comes and goes is no finding; one that '
+        "stays may still stand for others that it moves with.</p>"
     )
 
 
 def _how(found: Evaluation) -> str:
     unit = "rows" if found.n_groups is None else "groups"
     baselines = (
-        "Logistic regression and the elastic net choose their penalty by log-loss on three folds inside the training "
-        "rows"
+        "Logistic regression and the elastic net choose their penalty by log-loss on three folds of the training rows"
         if found.classes is not None
-        else "Ridge regression and the elastic net choose their penalty on three folds inside the training rows"
+        else "Ridge regression and the elastic net choose their penalty on three folds of the training rows"
     )
     times = "".join(
         f"<tr><td>{escape(found.models[name])}</td><td>{seconds:.1f} s</td></tr>"
@@ -234,17 +226,14 @@ def _how(found: Evaluation) -> str:
     )
     return (
         f'<p class="say">{escape(found.splits.words[:1].upper() + found.splits.words[1:])}. Ranking, trials, scaling '
-        "and "
-        "tuning happened inside each fold, on its training rows alone.</p>"
+        "and tuning happened inside each fold, on its training rows alone.</p>"
         f"<p>{baselines}; columns are median-filled and standardised, penalties are tuned with groups kept whole. The "
         "random forest has 300 trees, LightGBM 100 trees for few rows.</p>"
         f"<p><b>Intervals</b> come from drawing {unit} with replacement 2,000 times. A row that was predicted in "
-        "several "
-        "rounds is still one row: its scores are averaged first, so that more rounds do not make an interval narrower "
-        "than "
-        f"the {unit} allow. The percentiles are widened for few {unit}. They tell how far the figure may move with "
-        "other "
-        "rows to predict, not with other rows to learn from; on few rows read them as the least that is uncertain.</p>"
+        "several rounds is still one row: its scores are averaged first, so that more rounds do not make an interval "
+        f"narrower than the {unit} allow. The percentiles are widened for few {unit}. They tell how far the figure may "
+        "move with other rows to predict, not with other rows to learn from; on few rows read them as the least that "
+        "is uncertain.</p>"
         f"<p><b>Evaluated:</b> <code>{escape(found.estimator)}</code></p>"
         f"<details><summary>Time of all fits and predictions</summary><table><tbody>{times}</tbody></table></details>"
     )
@@ -259,7 +248,7 @@ def _value(name: str, one: Estimate) -> str:
         return "–"
     if name in ("accuracy", "balanced_accuracy"):
         return f"{one.value:.1%}"
-    return f"{one.value:.4g}" if name in ("rmse", "mae") else f"{one.value:.3f}"
+    return significant(one.value, 3) if name in ("rmse", "mae") else f"{one.value:.3f}"
 
 
 def _interval(name: str, one: Estimate) -> str:
@@ -268,7 +257,7 @@ def _interval(name: str, one: Estimate) -> str:
     if name in ("accuracy", "balanced_accuracy"):
         return f"{100 * one.low:.1f} to {one.high:.1%}"
     if name in ("rmse", "mae"):
-        return f"{one.low:.4g} to {one.high:.4g}"
+        return f"{significant(one.low, 3)} to {significant(one.high, 3)}"
     return f"{one.low:.3f} to {one.high:.3f}"
 
 
@@ -276,10 +265,8 @@ def _difference(name: str, one: Estimate) -> str:
     if not np.isfinite(one.value):
         return "–"
     scale, digits = (100, 1) if name in ("accuracy", "balanced_accuracy") else (1, 3)
-    value = f"{scale * one.value:+.{digits}f}"
-    if not np.isfinite(one.low):
-        return value
-    return f'{value}<span class="note">{scale * one.low:+.{digits}f} to {scale * one.high:+.{digits}f}</span>'
+    value, low, high = (f"{scale * end:+.{digits}f}".replace("-", "−") for end in (one.value, one.low, one.high))
+    return f'{value}<span class="note">{low} to {high}</span>' if np.isfinite(one.low) else value
 
 
 def _colour(name: str, one: Estimate) -> str:

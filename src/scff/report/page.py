@@ -17,7 +17,7 @@ from scff.report.columns_section import payload, uneven, used
 from scff.report.leaf_out import leave_leaves_out
 from scff.report.marks import counted, tile
 from scff.report.numbers import NumberQuality, assess_numbers, good_numbers
-from scff.report.quality import Quality, assess, known_columns, split_target
+from scff.report.quality import Quality, assess, known_columns, seen_before, split_target
 from scff.report.shell import asset, page
 from scff.report.shuffling import shuffle_columns
 from scff.report.subject import Subject
@@ -122,6 +122,7 @@ def make_report(
 ) -> Report:
     """Make the report of a fitted model; parameters as for `write_report`."""
     quality: Quality | NumberQuality | None = None
+    seen = ""
     if model.fitted_.classes is None and model.fitted_.y.min() == model.fitted_.y.max():
         raise DataError(
             "All labelled rows have the same number, so no model was needed and there is nothing to report."
@@ -130,6 +131,7 @@ def make_report(
         X, y = split_target(test, target)
         assess_it = assess if model.fitted_.classes is not None else assess_numbers
         quality = assess_it(model, known_columns(model, X), y)
+        seen = seen_before(model.fitted_.support, known_columns(model, X))
     elif target is not None:
         raise DataError("There are labels but no test table; pass both, or neither.")
     subject = Subject.of(model.fitted_)
@@ -145,7 +147,7 @@ def make_report(
     title = title or f"{model.backbone_} on {counted(plan.n_columns, 'column')}"
     ranked = evidence["position"].tolist()
     answers = {
-        "good": _good(quality, classes),
+        "good": (f'<p class="flag">{escape(seen)}</p>' if seen else "") + _good(quality, classes),
         "read": readings.read(fitted),
         "used": used(subject, evidence),
         "folded": sections.folded(subject, effects),

@@ -22,7 +22,7 @@ from scff.tables.table import Table, as_table
 if TYPE_CHECKING:
     from scff.estimators.base import FoldedEstimator
 
-__all__ = ["Quality", "assess", "known_columns", "split_target"]
+__all__ = ["Quality", "assess", "known_columns", "seen_before", "split_target"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -101,6 +101,22 @@ def known_columns(model: FoldedEstimator, X: Any) -> Any:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise DataError(f"The test table lacks the column {missing[0]!r}{more} that the model was fitted on.")
     return X[list(names)]
+
+
+def seen_before(support: Table, X: Any) -> str:
+    """A sentence about test rows that have the names of labelled rows; empty where there are none."""
+    rows = X.row_names if isinstance(X, Table) else as_table(X).row_names if isinstance(X, pd.DataFrame) else None
+    if rows is None or support.row_names is None:
+        return ""
+    labelled = set(map(str, support.row_names))
+    known = [str(name) for name in rows if str(name) in labelled]
+    if not known:
+        return ""
+    shown = ", ".join(known[:3]) + (", …" if len(known) > 3 else "")
+    return (
+        f"{len(known):,} of the {len(rows):,} test rows have the names of labelled rows ({shown}). If they are the "
+        "same samples, the model has seen their labels, and the figures below flatter it."
+    )
 
 
 def assess(model: FoldedEstimator, X: Any, y: Any) -> Quality:
