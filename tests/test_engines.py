@@ -15,10 +15,13 @@ import torch
 
 import serving_models
 from conftest import compile_anew, make_wide, paper
+from scff import FoldedClassifier
 from scff.backbones.base import LeafCache
 from scff.errors import DataError
+from scff.evaluate import evaluate
 from scff.fold.algorithm import fold
 from scff.fold.encode import FoldOptions, Queries
+from scff.fold.ray import resources
 from scff.memory.device import leaves_that_fit, to_device
 from scff.serving import score
 from scff.tables.table import Table
@@ -135,6 +138,35 @@ def test_a_cluster_gives_the_local_result(ray, settings):
     reference = local.predict_proba(Q)
     np.testing.assert_allclose(spread.predict_proba(Q), reference, atol=1e-5)
     np.testing.assert_array_equal(spread.predict_proba(Q), spread.predict_proba(Q))
+
+
+def test_trials_on_a_cluster_give_the_local_verdict(ray):
+    X, y, Q = make_wide()
+    local = FoldedClassifier("nano").fit(X, y)
+    spread = FoldedClassifier("nano", engine="ray").fit(X, y)
+    assert local.verdicts_[0].tried
+    assert spread.verdicts_ == local.verdicts_  # to the last bit of every loss and weight
+    np.testing.assert_allclose(spread.predict_proba(Q), local.predict_proba(Q), atol=1e-5)
+
+
+def test_folds_of_an_evaluation_are_tasks_with_the_same_figures(ray, tmp_path):
+    X, y, _ = make_wide()
+    asked = {"folds": 3, "repeats": 1, "baselines": ["logistic", "majority"]}
+    model = FoldedClassifier("nano", method="raw-core")
+    local = evaluate(X, y, estimator=model, **asked)
+    spread = evaluate(X, y, estimator=model, engine="ray", resume=tmp_path, **asked)
+    assert spread.scores == local.scores
+    for name, answers in local.answers.items():
+        np.testing.assert_array_equal(spread.answers[name], answers)
+    assert evaluate(X, y, estimator=model, engine="ray", resume=tmp_path, **asked).scores == local.scores
+    with pytest.raises(DataError, match='engine must be "local" or "ray"'):
+        evaluate(X, y, engine="spark")
+
+
+def test_tasks_ask_for_what_the_model_is_on():
+    assert resources(torch.device("cuda:0")) == {"num_gpus": 1}
+    with pytest.raises(DataError, match="hands out CPUs and CUDA devices, not mps"):
+        resources(torch.device("mps"))
 
 
 @pytest.mark.parametrize("moment", ["encode_support", "encode_query"])

@@ -28,7 +28,7 @@ from scff.trials.folds import deal_folds
 from scff.trials.mixture import Mixture, fit_mixture
 from scff.trials.narrow import Company, Digest, Direct, Frequencies, Summarised
 from scff.trials.presentations import Core
-from scff.trials.trial import judge, trial
+from scff.trials.trial import ask, judge
 
 CPU = torch.device("cpu")
 
@@ -62,7 +62,7 @@ def test_the_core_is_read_alone_where_held_back_rows_leave_weight_to_nothing_els
     answers = np.concatenate([y[split.new] for split in episode.splits])
     sure = np.where(answers[:, None] == np.arange(2), 0.95, 0.05)
     wrong = sure[:, ::-1]
-    alternatives = {"core": Core(), "company": Company()}
+    alternatives = (Core(), Company())
     refused = judge({("core", 1.0): sure, ("company", 1.0): wrong}, episode, alternatives)
     assert not refused.approved
     assert [one.weight for one in refused.tried] == [1.0, 0.0]
@@ -80,13 +80,13 @@ def test_a_few_rows_that_praise_the_core_do_not_decide_alone(tiny):
     answers = np.concatenate([y[split.new] for split in episode.splits])
     sure, less = (np.where(answers[:, None] == np.arange(2), p, 1 - p) for p in (0.9, 0.8))
     held = {("core", 1.0): sure, ("company", 1.0): less}
-    verdict = judge(held, episode, {"core": Core(), "company": Company()})
+    verdict = judge(held, episode, (Core(), Company()))
     assert verdict.approved
     assert verdict.gain < 0
     assert "lucky" in verdict.reason
     assert verdict.tried[0].weight > 0.6
     # What that can cost is bounded, whatever the other one says.
-    wrong = judge(held | {("company", 1.0): sure[:, ::-1]}, episode, {"core": Core(), "company": Company()})
+    wrong = judge(held | {("company", 1.0): sure[:, ::-1]}, episode, (Core(), Company()))
     assert wrong.loss < -np.log(0.9) + np.log(38 / 30)  # thirty rows set the weights for ten
 
 
@@ -137,9 +137,9 @@ def test_everything_that_reads_labels_is_made_anew_in_each_split(tiny):
     """On pure noise, columns chosen with all labels would predict held-back rows; chosen in the split they do not."""
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(60, 3000)), np.arange(60) % 2
-    verdict = trial(
-        episode_of(case_of(tiny, X, y)), (Core(), *(Direct(s, r) for s in ("equal", "shares") for r in (0, 1)))
-    )
+    episode = episode_of(case_of(tiny, X, y))
+    alternatives = (Core(), *(Direct(s, r) for s in ("equal", "shares") for r in (0, 1)))
+    verdict = judge(ask(episode, alternatives), episode, alternatives)
     for tried in verdict.tried[1:]:
         assert tried.loss > 0.6  # log 2 is knowing nothing
 

@@ -17,6 +17,7 @@ from scff.cli.options import Backbone, Json, Method, TaskOption, TrialsName, Ver
 from scff.cli.output import print_json, print_notes
 from scff.cli.reading import Reading, with_reading
 from scff.errors import DataError
+from scff.names import EngineName
 
 if TYPE_CHECKING:
     from scff.evaluate.evaluation import Evaluation
@@ -44,6 +45,7 @@ def evaluate(
     ] = "none",
     seed: Annotated[int, typer.Option(help="Seed of the folds, the baselines and the intervals.")] = 0,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes; 0 is one for each core, at most 4.")] = 0,
+    engine: Annotated[EngineName, typer.Option(help="ray makes every fit a task of a cluster.")] = "local",
     resume: Annotated[
         Path | None, typer.Option(help="Folder for what each fold said; beside the page by default.")
     ] = None,
@@ -86,6 +88,7 @@ def evaluate(
         baselines=baselines or None,
         seed=seed,
         n_jobs=jobs or min(_MOST_PROCESSES, os.cpu_count() or 1),
+        engine=engine,
         resume=folder,
         verbose=wants_bars(as_json),
     )

@@ -86,7 +86,8 @@ class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ig
         Query rows encoded together; "auto" is 256 on a CPU and 1024 on an accelerator, fewer when its memory runs out.
     engine : {"local", "ray"}, default="local"
         ``"ray"`` encodes leaves on a Ray cluster: the one that is running or that ``RAY_ADDRESS`` names, otherwise one
-        on this machine. It needs the extra ``ray`` and runs on CPUs.
+        on this machine. It needs the extra ``ray``. Splits of trials are tasks too; on a
+        CUDA device a task has one to itself.
     id_column : str, optional
         Column that names the rows. One that looks like it (text that differs in every row, numbers that count the rows)
         is found, said and set aside.

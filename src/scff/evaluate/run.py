@@ -25,6 +25,8 @@ from scff.evaluate.records import Answer, Records
 from scff.evaluate.scores import LARGER, Asked, Estimate, draw, estimate, figures
 from scff.evaluate.splits import Folds, choose_splits
 from scff.evaluate.stability import selection_stability
+from scff.fold.ray import RETRIES, connect, result_of, unpacked
+from scff.names import ENGINES, EngineName
 from scff.tables.targets import class_labels, group_codes, number_target, one_column
 from scff.tables.task import TaskName, find_task
 
@@ -46,6 +48,7 @@ def evaluate(
     baselines: Sequence[str] | None = None,
     seed: int = 0,
     n_jobs: int = 1,
+    engine: EngineName = "local",
     resume: str | os.PathLike[str] | None = None,
     verbose: int = 0,
 ) -> Evaluation:
@@ -77,6 +80,9 @@ def evaluate(
         Of the folds, the baselines and the intervals.
     n_jobs : int, default=1
         Processes.
+    engine : {"local", "ray"}, default="local"
+        ``"ray"`` makes every fit a task of a Ray cluster, with the table put once into its object store; ``n_jobs`` is
+        then the cluster's affair. The figures are the same.
     resume : path, optional
         Folder for what each fold said. An evaluation that was stopped goes on from there; answers to another question
         are refused.
@@ -102,6 +108,8 @@ def evaluate(
     >>> found.scores["majority"]["auc"].value
     0.5
     """
+    if engine not in ENGINES:
+        raise DataError(f'engine must be "local" or "ray", not {engine!r}.')
     given = given_support(X, y, groups)
     table, n = given.table, given.table.n_rows
     labels = one_column(given.y, n, "label")
@@ -120,11 +128,11 @@ def evaluate(
     arms, absent = choose(baselines, classified=classified)
     question = Question(table, target, labels, classes, groups, splits, estimator, arms, seed)
     records = Records(None if resume is None else Path(resume), question.digest())
-    _ask(question, records, n_jobs, verbose)
+    _ask(question, records, n_jobs, engine, verbose)
     return _judge(question, records, absent)
 
 
-def _ask(question: Question, records: Records, n_jobs: int, verbose: int) -> None:
+def _ask(question: Question, records: Records, n_jobs: int, engine: EngineName, verbose: int) -> None:
     """Every model in every fold that is not on record yet."""
     every = [(fold, model) for fold in range(len(question.splits)) for model in question.models]
     missing = [one for one in every if records.get(*one) is None]
@@ -132,7 +140,9 @@ def _ask(question: Question, records: Records, n_jobs: int, verbose: int) -> Non
         logger.info("%d of %d answers were on record", len(every) - len(missing), len(every))
     # Fold by fold, so that what is done is a fair sample of what is to do, and the time to go can be believed.
     with tqdm(total=len(every), initial=len(every) - len(missing), disable=not verbose, unit="fit") as bar:
-        for (fold, model), found in _answers(question, missing, n_jobs):
+        for (fold, model), found in (
+            _on_cluster(question, missing) if engine == "ray" else _answers(question, missing, n_jobs)
+        ):
             records.put(fold, model, found)
             bar.set_postfix_str(f"fold {fold + 1} of {len(question.splits)}, {model}")
             bar.update()
@@ -147,6 +157,23 @@ def _answers(
         return
     jobs = Parallel(n_jobs=n_jobs, return_as="generator_unordered", max_nbytes="100K")
     yield from jobs(delayed(_answer)(question, one) for one in missing)
+
+
+def _on_cluster(question: Question, missing: list[tuple[int, str]]) -> Iterator[tuple[tuple[int, str], Answer]]:
+    """Every answer a task; as they come."""
+    if not missing:
+        return
+    ray = connect()
+    task = ray.remote(_answer_there).options(max_retries=RETRIES)
+    shared = [ray.put(question)]
+    running = [task.remote(shared, one) for one in missing]
+    while running:
+        (done,), running = ray.wait(running, num_returns=1)
+        yield result_of(ray, done)
+
+
+def _answer_there(shared: list[Any], one: tuple[int, str]) -> tuple[tuple[int, str], Answer]:
+    return _answer(unpacked(shared), one)
 
 
 def _answer(question: Question, one: tuple[int, str]) -> tuple[tuple[int, str], Answer]:

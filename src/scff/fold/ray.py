@@ -20,7 +20,7 @@ from scff.errors import DataError, SCFFError
 from scff.fold.encode import FoldOptions, Queries, add_messages, equal_width
 from scff.tables.table import Table
 
-__all__ = ["RETRIES", "RayEngine", "connect", "result_of", "unpacked"]
+__all__ = ["RETRIES", "RayEngine", "connect", "resources", "result_of", "unpacked"]
 
 RETRIES = 5
 # Runs per core: enough that a slow core does not hold up the rest, few enough that sums are rarely sent.
@@ -44,6 +44,24 @@ def connect() -> Any:
     return ray
 
 
+def resources(device: torch.device) -> dict[str, float]:
+    """What a task asks the cluster for: a whole accelerator where the model is on one, otherwise a core.
+
+    Examples
+    --------
+    >>> resources(torch.device("cpu")), resources(torch.device("cuda", 0))
+    ({'num_cpus': 1}, {'num_gpus': 1})
+
+    Raises
+    ------
+    DataError
+        For devices that Ray does not hand out.
+    """
+    if device.type not in ("cpu", "cuda"):
+        raise DataError(f'engine="ray" hands out CPUs and CUDA devices, not {device.type}; pass device="cpu".')
+    return {"num_cpus": 1} if device.type == "cpu" else {"num_gpus": 1}
+
+
 class RayEngine:
     """Encodes leaves on a Ray cluster.
 
@@ -56,8 +74,7 @@ class RayEngine:
     """
 
     def __init__(self, options: FoldOptions, most: int = 8) -> None:
-        if options.device.type != "cpu":
-            raise DataError('engine="ray" runs on the CPUs of a cluster; pass device="cpu".')
+        self._resources = resources(options.device)
         self._ray = connect()
         self._options = options
         self.pass_rows, self.audits = options.pass_rows, options.audits
@@ -66,15 +83,17 @@ class RayEngine:
 
     def encode(self, view: RowView, leaves: Sequence[IntArray], label: str) -> RayStratum:
         """Encode the support rows of all leaves of a stratum."""
-        task = self._ray.remote(_encode_support).options(num_returns=2, max_retries=RETRIES)
-        cores = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        task = self._ray.remote(_encode_support).options(num_returns=2, max_retries=RETRIES, **self._resources)
+        wanted = "GPU" if "num_gpus" in self._resources else "CPU"
+        cores = max(1, int(self._ray.cluster_resources().get(wanted, 1)))
         size = min(self._most, -(-len(leaves) // (_RUNS_PER_CORE * cores)))
         runs = [leaves[i : i + size] for i in range(0, len(leaves), size)]
         # In a list, so that Ray hands the reference over as it is and a worker unpacks the view once, not per task.
         shared = [self._share(view)]
         sent = [task.remote(shared, list(run), self._options) for run in runs]
         mean = _sum(self._ray, [total for total, _ in sent]) / len(leaves)
-        return RayStratum(self._ray, shared, [kept for _, kept in sent], len(leaves), mean)
+        mean = mean.to(self._options.device)
+        return RayStratum(self._ray, shared, [kept for _, kept in sent], len(leaves), mean, self._options.device)
 
     def queries(self, view: RowView, rows: Table) -> Any:
         """Put query rows where every worker can read them."""
@@ -89,15 +108,17 @@ class RayEngine:
 class RayStratum:
     """Encoded leaves whose caches are in the cluster's object store."""
 
-    def __init__(self, ray: Any, view: list[Any], kept: list[Any], n_leaves: int, mean_SE: torch.Tensor) -> None:
+    def __init__(
+        self, ray: Any, view: list[Any], kept: list[Any], n_leaves: int, mean_SE: torch.Tensor, device: torch.device
+    ) -> None:
         self._ray, self._view, self._kept, self._n_leaves = ray, view, kept, n_leaves
-        self.mean_SE = mean_SE
+        self._device, self.mean_SE = device, mean_SE
 
     def query(self, queries: Any) -> torch.Tensor:
         """Mean message_QE of query rows."""
-        task = self._ray.remote(_encode_query).options(max_retries=RETRIES)
-        sent = [task.remote(self._view, kept, queries) for kept in self._kept]
-        return _sum(self._ray, sent) / self._n_leaves
+        task = self._ray.remote(_encode_query).options(max_retries=RETRIES, **resources(self._device))
+        sent = [task.remote(self._view, kept, queries, self._device) for kept in self._kept]
+        return (_sum(self._ray, sent) / self._n_leaves).to(self._device)
 
     def drop(self) -> None:
         """Let the object store free the caches."""
@@ -115,22 +136,22 @@ def _encode_support(
         message_GSE, cache = view.encode_support(group)
         total = add_messages(total, message_GSE)
         # As arrays: Ray stores those without a copy.
-        kept.append((group, {name: tensor.numpy() for name, tensor in cache.tensors.items()}, cache.state))
+        kept.append((group, {name: tensor.cpu().numpy() for name, tensor in cache.tensors.items()}, cache.state))
     assert total is not None
-    return total.numpy(), kept
+    return total.cpu().numpy(), kept
 
 
-def _encode_query(shared: list[Any], kept: Any, rows: tuple[Table, int]) -> np.ndarray[Any, Any]:
+def _encode_query(shared: list[Any], kept: Any, rows: tuple[Table, int], device: torch.device) -> np.ndarray[Any, Any]:
     """On a worker: the sum of the messages of query rows over a run of leaves."""
     view = unpacked(shared)
     queries = Queries(view, *rows)
     total: torch.Tensor | None = None
     for group, arrays, state in kept:
         # The object store is read-only and torch wants to be able to write: a copy, one group at a time.
-        tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+        tensors = {name: torch.from_numpy(array.copy()).to(device) for name, array in arrays.items()}
         total = add_messages(total, queries.encode(group, LeafCache(tensors, state)))
     assert total is not None
-    out: np.ndarray[Any, Any] = total.numpy()
+    out: np.ndarray[Any, Any] = total.cpu().numpy()
     return out
 
 

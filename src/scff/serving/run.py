@@ -156,8 +156,8 @@ def _within(job: Job, limit: int | None, count: int) -> Job:
     if limit is None:
         return job
     each = limit // count
-    scorer = job.scorer.limited(each - each // 4)
-    return replace(job, scorer=scorer, room=each // 4)
+    # An eighth is for what neither counts: buffers of Arrow, and what an allocator keeps between two batches.
+    return replace(job, scorer=job.scorer.limited(each - each // 4), room=each // 8)
 
 
 def _carried(job: Job, parts: Iterable[Part]) -> pa.Schema:

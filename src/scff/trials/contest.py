@@ -16,7 +16,7 @@ from scff.names import Trials
 from scff.trials.agenda import agenda, chosen
 from scff.trials.case import Case
 from scff.trials.reading import Choice
-from scff.trials.trial import Tried, Verdict, trial
+from scff.trials.trial import Tried, Verdict, ask, judge
 
 __all__ = ["Answered", "contest"]
 
@@ -75,7 +75,7 @@ def contest(cases: Iterable[Case], trials: Trials, groups: npt.NDArray[Any] | No
         episode, alternatives = agenda(case, trials, groups, spent=sum(one.cost for one in answers))
         n_splits = len(episode.splits) if len(alternatives) > 1 else 0
         if n_splits == (answers[0].verdicts[0].n_splits if answers else n_splits) > 0:
-            verdict = trial(episode, alternatives)
+            verdict = judge(ask(episode, alternatives), episode, alternatives)
             answers.append(Answered(case, chosen(verdict, alternatives), (verdict,), episode.question.cost))
     if not answers:
         episode, alternatives = agenda(cases[0], trials, groups)

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from scff.fold.algorithm import Folded
 from scff.fold.methods import compile_view
+from scff.fold.ray import RETRIES, connect, resources, result_of, unpacked
 from scff.trials.episode import Episode
 from scff.trials.mixture import Mixture, fit_mixture, losses_of
 from scff.trials.narrow import Direct, Frequencies
 from scff.trials.presentations import Answering, Presentation
 
-__all__ = ["Tried", "Verdict", "trial"]
+__all__ = ["Tried", "Verdict", "ask", "judge"]
 
 logger = logging.getLogger(__name__)
 
@@ -90,23 +91,32 @@ class Verdict:
     about: Literal["reading", "backbone"] = "reading"
 
 
-def trial(episode: Episode, alternatives: Sequence[Presentation | Answering]) -> Verdict:
-    """Let held-back rows choose between presentations.
+def ask(
+    episode: Episode, alternatives: Sequence[Presentation | Answering], only: int | None = None
+) -> dict[tuple[str, float], FloatArray]:
+    """Ask held-back rows: what does the model say of them, by each presentation?
 
     Parameters
     ----------
     episode : Episode
     alternatives : sequence of Presentation or Answering
-        The first is the one to beat; one that has nothing to show on some split is not tried.
+        One that has nothing to show on some split is not tried.
+    only : int, optional
+        One split instead of all.
 
     Returns
     -------
-    Verdict
+    dict
+        Probabilities of all held-back rows by name and share of the Tail's step.
     """
+    if episode.case.settings.engine == "ray":
+        return _ask_a_cluster(episode, alternatives)
     held: dict[tuple[str, float], list[FloatArray]] = {}
     n_classes = int(episode.case.y.max()) + 1
+    asked = [*zip(episode.cases, episode.splits, strict=True)]
+    asked = asked if only is None else [asked[only]]
     for alternative in alternatives:
-        for case, split in zip(episode.cases, episode.splits, strict=True):
+        for case, split in asked:
             seen = np.unique(episode.case.y[split.fitted])
             if isinstance(alternative, Answering):
                 proba, _ = alternative.answer(case)
@@ -130,14 +140,36 @@ def trial(episode: Episode, alternatives: Sequence[Presentation | Answering]) ->
             for share, logits_NK in logits.items():
                 proba = case.backbone.combine([logits_NK.float().cpu().numpy()])
                 held.setdefault((alternative.name, share), []).append(_all_classes(proba, seen, n_classes))
-    whole = {key: np.concatenate(parts) for key, parts in held.items() if len(parts) == len(episode.splits)}
-    return judge(whole, episode, {alternative.name: alternative for alternative in alternatives})
+    return {key: np.concatenate(parts) for key, parts in held.items() if len(parts) == len(asked)}
+
+
+def _ask_a_cluster(
+    episode: Episode, alternatives: Sequence[Presentation | Answering]
+) -> dict[tuple[str, float], FloatArray]:
+    """The same with a task for each split; rows and weights are put once into the object store."""
+    if not episode.splits:
+        return {}
+    ray = connect()
+    case = replace(episode.case, settings=replace(episode.case.settings, engine="local"))
+    shared = [ray.put((replace(episode, case=case), list(alternatives)))]
+    task = ray.remote(_ask_there).options(max_retries=RETRIES, **resources(case.settings.options.device))
+    sent = [task.remote(shared, number) for number in range(len(episode.splits))]
+    first, *others = [result_of(ray, one) for one in sent]
+    whole = [key for key in first if all(key in other for other in others)]
+    return {key: np.concatenate([first[key], *(other[key] for other in others)]) for key in whole}
+
+
+def _ask_there(shared: list[Any], number: int) -> dict[tuple[str, float], FloatArray]:
+    """On a worker: one split."""
+    episode, alternatives = unpacked(shared)
+    return ask(episode, alternatives, number)
 
 
 def judge(
-    held: dict[tuple[str, float], FloatArray], episode: Episode, alternatives: dict[str, Presentation | Answering]
+    held: dict[tuple[str, float], FloatArray], episode: Episode, asked: Sequence[Presentation | Answering]
 ) -> Verdict:
     """The verdict on held-back probabilities by name and share, the first being the one to beat."""
+    alternatives = {alternative.name: alternative for alternative in asked}
     words = {name: alternative.words(episode.case) for name, alternative in alternatives.items()}
     y = np.concatenate([episode.case.y[split.new] for split in episode.splits]) if episode.splits else np.empty(0, int)
     names = list(held)
