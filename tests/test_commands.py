@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import scff
 from backbone_models import tiny_tabicl_regressor
 from scff.backbones import listing
+from scff.cli import console
 from scff.cli.main import app
 from scff.errors import DataError
 from scff.evaluate import evaluate
@@ -218,6 +219,19 @@ def test_the_log_can_be_seen(tables, tmp_path):
     told = subprocess.run(command("-v", *args), capture_output=True, text=True, check=True)
     assert quiet.stderr == ""
     assert "scff." in told.stderr
+
+
+def test_somebody_who_watches_sees_the_clock_go_on_and_others_see_nothing(capsys, monkeypatch):
+    with console.busy("fitting"):
+        time.sleep(0.6)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(console, "wants_bars", lambda as_json: 1)
+    with console.busy("fitting\x1b[2J"):
+        time.sleep(1.2)
+    shown = capsys.readouterr().err.split("\r")
+    assert "fitting\\x1b[2J, 00:00" in shown  # a name from a file moves no cursor
+    assert "fitting\\x1b[2J, 00:01" in shown
+    assert shown[-1] == ""  # gone when it is done
 
 
 def test_an_interruption_says_what_is_not_written(tmp_path):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from scff.cli.console import out
+from scff.cli.console import busy, out, when_interrupted
 from scff.cli.options import Model, On, OrientName, Samples
 from scff.cli.output import print_notes
 from scff.errors import DataError
@@ -35,6 +35,7 @@ def report(
         raise DataError("--test and --target go together: a labelled table and the name of its label column.")
     if not test and samples is not None:
         raise DataError("--samples belongs to a test table; name it with --test.")
+    when_interrupted(f"{output} is not written, and what was there is as it was")
     fitted = load(model)
     X = y = None
     if test:
@@ -42,5 +43,7 @@ def report(
         data = read(test, like=like, target=target, samples=samples, on=on, orient=orient)
         X, y = data.table, data.y
         print_notes(data.notes)
-    write_report(fitted, output, test=X, target=y)
+    with busy("measuring what columns are worth"):
+        write_report(fitted, output, test=X, target=y)
+    when_interrupted(f"{output} is written")
     out.print(f"report written to {output}", soft_wrap=True)
