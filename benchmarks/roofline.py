@@ -5,9 +5,11 @@
 
 The products that an encoded leaf makes are noted by shape; each shape is then multiplied alone, over and over, on
 operands that lie as well as they can. The share of the encoder's CPU time that these products would take by
-themselves is what is left to be gained from everything else: norms, exponentials, copies, calls. The same leaf through
-TabICL's own layers, in the same blocks, stands beside it. Rounds alternate, and each figure is the least of all rounds:
-on a shared machine only ratios within one run mean anything.
+themselves is what is left to be gained from everything else: norms, exponentials, copies, calls. Where that rest is,
+per operation, is torch's own profile of one leaf; products stand in it as they are among everything else, on operands
+from the outer levels of the cache. The same leaf through TabICL's own layers, in the same blocks, stands beside it.
+Rounds alternate, and each figure is the least of all rounds: on a shared machine only ratios within one run mean
+anything.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from scff.backbones import load_backbone
@@ -29,6 +32,16 @@ from scff.tables.table import Table
 from width import build
 
 Shape = tuple[int, int, int, int]
+
+KINDS = {
+    **dict.fromkeys(("mm", "addmm", "addmm_", "baddbmm", "baddbmm_", "bmm"), "products"),
+    **dict.fromkeys(("exp_", "exp"), "exponentials of scores"),
+    **dict.fromkeys(("gelu_", "gelu"), "GELU"),
+    **dict.fromkeys(("linalg_vector_norm", "mul", "rsqrt_", "square_", "native_layer_norm"), "norms"),
+    **dict.fromkeys(("mul_",), "rotary positions"),
+    **dict.fromkeys(("div", "aminmax", "sum"), "sums and divisions of the softmax"),
+    **dict.fromkeys(("copy_", "clone", "cat", "constant_pad_nd", "fill_"), "copies"),
+}
 
 
 class Products(TorchDispatchMode):
@@ -43,7 +56,7 @@ class Products(TorchDispatchMode):
         name = func.overloadpacket.__name__
         if name in ("mm", "bmm"):
             self._note(args[0], args[1])
-        elif name in ("addmm", "addmm_", "baddbmm"):
+        elif name in ("addmm", "addmm_", "baddbmm", "baddbmm_"):
             self._note(args[1], args[2])
         return func(*args, **(kwargs or {}))
 
@@ -76,6 +89,18 @@ def alone(shape: Shape, repeats: int) -> float:
     return least(call, repeats) / times
 
 
+def profiled(call: Callable[[], Any]) -> list[tuple[str, float]]:
+    """Share of the time of a call that each kind of operation takes, the largest first."""
+    with profile(activities=[ProfilerActivity.CPU]) as found:
+        call()
+    taken: Counter[str] = Counter()
+    for event in found.key_averages():
+        taken[KINDS.get(event.key.removeprefix("aten::"), "the rest: views, small tensors, calls")] += (
+            event.self_cpu_time_total
+        )
+    return [(kind, time / taken.total()) for kind, time in taken.most_common()]
+
+
 def measure(name: str, path: str | Path, n_rows: int, n_columns: int, repeats: int) -> None:
     """Print what a leaf costs."""
     backbone = load_backbone(path, torch.device("cpu"))
@@ -95,6 +120,7 @@ def measure(name: str, path: str | Path, n_rows: int, n_columns: int, repeats: i
             upstream = min(upstream, least(lambda: theirs.support(x), 1))
             for shape in pure:
                 pure[shape] = min(pure[shape], alone(shape, 2))
+        shares = profiled(lambda: ours.support(x))
     total = sum(count * pure[shape] for shape, count in products.shapes.items())
     flops = sum(2 * count * shape[0] * shape[1] * shape[2] * shape[3] for shape, count in products.shapes.items())
     print(f"\n{name}: a leaf of {n_columns} columns x {n_rows} rows, {flops / 1e9:.1f} GFLOP in matrix products")
@@ -102,6 +128,7 @@ def measure(name: str, path: str | Path, n_rows: int, n_columns: int, repeats: i
     print(f"  the products alone  {total:.3f} s: {total / encoder:.2f} of ours, {total / upstream:.2f} of TabICL's")
     print(f"  {flops / encoder / 1e9:.0f} GFLOP/s in the encoder, {flops / total / 1e9:.0f} in the products alone")
     print(f"  largest difference of a message {difference:.1e}")
+    print("  where a leaf's time goes: " + ", ".join(f"{kind} {share:.0%}" for kind, share in shares))
     print("  batch x rows x inner x columns   times   share of the encoder   GFLOP/s")
     for shape, count in sorted(products.shapes.items(), key=lambda item: -item[1] * pure[item[0]])[:10]:
         rate = 2 * shape[0] * shape[1] * shape[2] * shape[3] / pure[shape] / 1e9
