@@ -7,7 +7,10 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check -q
 DEPS   := pyproject.toml constraints.txt
 
-.PHONY: demo test hostile lint types docs integrations package clean
+PANEL ?= ../shared/data
+ONLY  ?=
+
+.PHONY: demo test hostile lint types docs results integrations package clean
 
 demo: $(VENV)/.base
 	$(BIN)/scff demo
@@ -29,6 +32,11 @@ types: $(VENV)/.lint $(VENV)/.test
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# Every figure of README and documentation again, by the present code: hours, and an interrupted run goes on. ONLY="studies
+# rivals" makes some of them. Fails if a page names a checkpoint that is not the package's.
+results: $(VENV)/.test
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/results.py --data $(PANEL) $(if $(ONLY),--only $(ONLY))
 
 # AutoGluon, TabArena and MLflow hold other packages back, so they get an environment of their own; so do Spark, which
 # also needs Java (Debian's default-jre-headless), Dask and FastAPI, which nothing else needs.

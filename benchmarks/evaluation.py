@@ -1,35 +1,41 @@
-"""Run the paper's studies and write their tables and figures into docs/results.md.
+"""Run the paper's studies and write their tables and figures into docs/results.rst.
 
-    python benchmarks/evaluation.py --panel ../shared/data --backbone nano --backbone tabpfn-v1 --protocol laptop
+    python benchmarks/evaluation.py --panel FOLDER --backbone tabpfn-v1 --protocol paper
+    python benchmarks/evaluation.py --panel FOLDER --backbone nano --protocol rows-512 --only main tail
+    python benchmarks/evaluation.py --panel FOLDER --backbone tabpfn-v1 --protocol paper --render-only
 
 What is in the results folder already is not run again, so the same command resumes after an interruption and only
-renders when nothing is left. Text outside the markers of docs/results.md is kept.
+renders when nothing is left. Text outside the markers of the page is kept.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from scff.bench.arms import get_arm
 from scff.bench.figures import write_figures
 from scff.bench.folds import get_protocol
-from scff.bench.layout import to_markdown
+from scff.bench.jobs import RunSettings, checkpoint_of
+from scff.bench.layout import Cell, ReportTable, count, label, to_rst
+from scff.bench.panels import Panel, load_panel
 from scff.bench.rendering import study_tables
 from scff.bench.results import Results
 from scff.bench.studies import Study, get_study
 from scff.errors import DataError
 
-STUDIES = ("main", "core-decomposition", "tail", "components", "leaf-width", "nuisance", "equal-memory")
+STUDIES = (
+    "main", "core-decomposition", "tail", "components", "core-width", "leaf-width", "nuisance", "context-width",
+    "generated-features", "context-reinvestment", "equal-memory", "same-k",
+)  # fmt: skip
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
-def section(study: Study, results: list[Results], figures: Path) -> str:
-    """Tables, figures and cost of one study."""
+def section(study: Study, results: list[Results]) -> str:
+    """Tables and figures of one study."""
     with_records = []
     for r in results:
         try:
@@ -39,57 +45,72 @@ def section(study: Study, results: list[Results], figures: Path) -> str:
             continue
     if not with_records:
         return "Not run yet.\n"
-    text = to_markdown(study_tables(study, with_records)).replace("### ", "#### ")
-    for path in write_figures(study, with_records, figures):
-        text += f"\n![{path.stem}]({path.relative_to(DOCS)})\n"
+    text = to_rst(study_tables(study, with_records))
+    for path in write_figures(study, with_records, DOCS / "figures"):
+        text += f"\n.. image:: {path.relative_to(DOCS)}\n    :alt: {study.title}, {path.stem}\n"
     return text
 
 
-def cost(results: list[Results]) -> str:
-    """What the records cost, from the records."""
-    lines = [
-        "| Backbone | Checkpoint | Cells | Failed or excluded | Hours of fitting and predicting |",
-        "|---|---|---:|---:|---:|",
-    ]
+def state(results: list[Results], panel: Panel) -> str:
+    """How much of each study is there, and what it cost."""
+    rows, cost = [], []
     for r in results:
-        done = [record for record in r.records if record.ok]
-        hours = sum(record.seconds["load"] + record.seconds["total"] for record in done) / 3600
-        lines.append(f"| {r.backbone} | `{r.checkpoint}` | {len(done)} | {len(r.records) - len(done)} | {hours:.2f} |")
-    return "\n".join(lines) + "\n"
+        settings = RunSettings(Path(), r.backbone, checkpoint_of(r.backbone), r.protocol)
+        known = {record.key: record for record in r.records}
+        for name in STUDIES:
+            jobs = get_study(name).jobs(panel, r.protocol)
+            keys = {settings.key(job, get_arm(arm)) for job in jobs for arm in job.arms}
+            there = [known[key] for key in keys if key in known]
+            done = sum(record.ok for record in there)
+            left = len(keys) - len(there)
+            rows.append(
+                (label(name), label(r.backbone), count(len(keys)), count(done), count(len(there) - done), count(left))
+            )
+        ok = [record for record in r.records if record.ok]
+        hours = sum(record.seconds.get("cpu", record.seconds["total"]) for record in ok) / 3600
+        loading = sum(record.seconds["load"] for record in ok) / 3600
+        cells = (count(len(ok)), count(len(r.records) - len(ok)), count(hours, digits=2), count(loading, digits=2))
+        cost.append((label(r.backbone), Cell(f"``{r.checkpoint}``"), label(r.protocol.name), *cells))
+    columns = ("Study", "Backbone", "Cells", "Done", "Failed or excluded", "Not run yet")
+    costs = ("Backbone", "Checkpoint", "Protocol", "Cells", "Failed or excluded", "CPU hours", "Hours of loading, wall")
+    notes = (
+        "A cell is one arm on one fold of one table; studies share cells. Widths of equal-memory's grid come on top.",
+    )
+    tables = [ReportTable("What is run", columns, tuple(rows), notes), ReportTable("Cost", costs, tuple(cost))]
+    return to_rst(tables).replace("\\`\\`", "``")
 
 
-def main(
-    panel: Annotated[str, typer.Option(help="paper-18 or a folder with an index.csv.")] = "../shared/data",
-    backbone: Annotated[list[str] | None, typer.Option(help="May be given more than once.")] = None,
-    protocol: Annotated[str, typer.Option(help="paper, laptop or quick.")] = "laptop",
-    results: Annotated[Path, typer.Option(help="Results folder.")] = Path("bench-results"),
-    jobs: Annotated[int, typer.Option("-j", help="Jobs at a time.")] = 1,
-    render_only: Annotated[bool, typer.Option("--render-only", help="Run nothing.")] = False,
-) -> None:
-    """Run every study for every backbone, then render."""
-    names = backbone or ["nano"]
-    for name in names if not render_only else []:
-        for study in STUDIES:
-            command = [sys.executable, "-m", "scff.bench", "run", study, "--panel", panel, "--backbone", name]
-            subprocess.run([*command, "--protocol", protocol, "-o", str(results), "-j", str(jobs)], check=True)
-    loaded = []
-    for name in names:
-        try:
-            loaded.append(Results.load(results, get_protocol(protocol), name))
-        except DataError as error:
-            typer.echo(f"left out: {error}")
-    parts = {study: section(get_study(study), loaded, DOCS / "figures") for study in STUDIES}
-    parts["cost"] = cost(loaded)
-    page = DOCS / "results.md"
+def main() -> None:
+    """Run every study for the backbone, then render."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--panel", required=True, help="folder of tables")
+    parser.add_argument("--backbone", nargs="+", default=["tabpfn-v1"])
+    parser.add_argument("--protocol", default="paper")
+    parser.add_argument("--results", type=Path, default=Path("bench-results"))
+    parser.add_argument("--only", nargs="+", choices=STUDIES, default=list(STUDIES))
+    parser.add_argument("-j", dest="jobs", default="1", help="jobs at a time")
+    parser.add_argument("--render-only", action="store_true", help="run nothing")
+    args = parser.parse_args()
+    for backbone in args.backbone if not args.render_only else []:
+        for study in args.only:
+            command = [sys.executable, "-m", "scff.bench", "run", study, "--panel", args.panel, "--backbone", backbone]
+            subprocess.run(
+                [*command, "--protocol", args.protocol, "-o", str(args.results), "-j", args.jobs], check=True
+            )
+    rules = get_protocol(args.protocol)
+    loaded = [Results.load(args.results, rules, backbone) for backbone in args.backbone]
+    parts = {study: section(get_study(study), loaded) for study in args.only}
+    parts["state"] = state(loaded, load_panel(args.panel))
+    page = DOCS / "results.rst"
     text = page.read_text(encoding="utf-8")
     for name, part in parts.items():
-        pattern = rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)"
+        pattern = rf"(\.\. results:{name}:begin\n).*?(\.\. results:{name}:end)"
         if not re.search(pattern, text, re.DOTALL):
             raise DataError(f"{page} has no markers for {name!r}.")
         text = re.sub(pattern, lambda m, part=part: f"{m[1]}\n{part}\n{m[2]}", text, flags=re.DOTALL)
     page.write_text(text, encoding="utf-8")
-    typer.echo(f"Written: {page}")
+    print(f"Written: {page}")
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

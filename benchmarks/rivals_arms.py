@@ -56,7 +56,7 @@ def arms() -> dict[str, Arm]:
     """Return every arm by its name, ours first."""
     ours = {
         f"{method}/{backbone}": partial(folded, backbone=backbone, method=method)
-        for backbone in ("tabpfn-v1", "nano")
+        for backbone in ("tabpfn-v1", "nano", "geneicl")
         for method in ("auto", "scff")
     }
     return {

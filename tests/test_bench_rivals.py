@@ -1,5 +1,7 @@
 """Rivals as arms, folders without an index, and folds that others published."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.model_selection import RepeatedStratifiedKFold
@@ -12,10 +14,12 @@ from scff.backbones.weights import checkpoints
 from scff.bench import rivals
 from scff.bench.baselines import rival
 from scff.bench.folds import get_protocol, make_split
+from scff.bench.layout import Cell, ReportTable, to_rst
 from scff.bench.panels import load_panel
+from scff.bench.paper import printed
 from scff.bench.records import RecordStore
 from scff.bench.rendering import study_tables
-from scff.bench.results import Results
+from scff.bench.results import Results, seconds_of
 from scff.bench.studies import get_study
 from scff.bench.variants import make_task
 from scff.errors import DataError
@@ -121,3 +125,37 @@ def test_a_results_folder_tells_what_was_run(tmp_path):
     assert Results.find(tmp_path) == ("laptop", ["nano"])
     with pytest.raises(DataError, match="under the protocol 'paper'"):
         Results.find(tmp_path, "paper")
+
+
+def test_tables_of_the_papers_registry_stand_beside_its_backbones(tmp_path):
+    store = RecordStore(tmp_path)
+    for name in ("scene", "not in the registry"):
+        for fold in (1, 2):
+            store.write(record("scff", name, fold, accuracy=0.6 + 0.1 * fold, nll=0.9))
+            store.write(record("native", name, fold))
+    tables = study_tables(get_study("main"), [Results.load(tmp_path, get_protocol("laptop"), "nano")])
+    found = next(table for table in tables if table.title == "Tables of the paper's registry")
+    assert [cell.text for cell in found.rows[0][:3]] == ["scene", "nano", "+25.00 / -0.1000"]
+    tabicl_v2 = found.columns.index("tabicl-v2, paper")
+    accuracy, nll = (printed("effects", "tabicl-v2", metric, "scene") for metric in ("accuracy", "nll"))
+    assert found.rows[0][tabicl_v2].text == f"{accuracy:+.2f} / {nll:+.4f}"
+    assert len(found.rows) == 1
+
+
+def test_time_is_the_processors_where_there_is_no_accelerator():
+    one = record("scff", seconds=9.0)
+    assert seconds_of(one) == 9.0  # a record from before the processor's time was kept
+    one = replace(one, seconds={**one.seconds, "cpu": 2.0})
+    assert seconds_of(one) == 2.0
+    assert seconds_of(replace(one, memory={**one.memory, "meter": "cuda"})) == 9.0
+    assert seconds_of(one, "predict") == 0.5
+
+
+def test_tables_as_restructured_text_are_read_back_as_they_were():
+    docutils = pytest.importorskip("docutils.core", reason="an optional package")
+    cells = ("name_", "+0.5 [-1, 2]", "a*b | `c`")
+    table = ReportTable("Title", ("One", "Two", "Three"), (tuple(Cell(text) for text in cells),), ("A *note*.",))
+    tree = docutils.publish_doctree(to_rst([table]), settings_overrides={"halt_level": 2})
+    shown = [entry.astext() for entry in tree.findall() if entry.tagname == "entry"]
+    assert shown == ["One", "Two", "Three", *cells]
+    assert "A *note*." in tree.astext()

@@ -10,6 +10,8 @@ from pathlib import Path
 import matplotlib as mpl
 import pytest
 
+from scff.bench.pages import known_digests, stale_digests
+
 mpl.use("Agg")
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(DOCS.glob("*.rst"))
@@ -34,6 +36,15 @@ def test_blocks_run(page, tmp_path, monkeypatch):
         else:
             assert language == "console"
             assert all(row.startswith("$ ") for row in code.strip().splitlines())
+
+
+def test_every_checkpoint_on_a_page_is_the_packages():
+    pages = [DOCS.parent / "README.md", *PAGES, *DOCS.glob("*.md")]
+    stale = {page.name: stale_digests(page.read_text(encoding="utf-8")) for page in pages}
+    assert not {name: found for name, found in stale.items() if found}
+    nano = known_digests()["nano"]
+    assert stale_digests(f"`{nano[:12]}` and {nano}") == []
+    assert stale_digests(f"`{nano[1:13]}`") == [nano[1:13]]
 
 
 def test_no_block_escapes_the_test():

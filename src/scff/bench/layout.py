@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from scff.bench.results import Exclusion
 from scff.bench.stats import Interval, Spread
 
-__all__ = ["Cell", "ReportTable", "to_html", "to_latex", "to_markdown", "to_trace"]
+__all__ = ["Cell", "ReportTable", "to_html", "to_latex", "to_markdown", "to_rst", "to_trace"]
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,18 @@ def to_markdown(tables: Sequence[ReportTable]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def to_rst(tables: Sequence[ReportTable], underline: str = "~") -> str:
+    """Tables as reStructuredText, each under its title."""
+    parts = []
+    for table in tables:
+        lines = [table.title, underline * len(table.title), "", ".. list-table::", "    :header-rows: 1", ""]
+        for row in (table.columns, *([cell.text for cell in row] for row in table.rows)):
+            lines += [f"    {'* -' if i == 0 else '  -'} {_rst(text)}".rstrip() for i, text in enumerate(row)]
+        lines += [f"\n{_rst(note)}" for note in table.notes]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
 def to_latex(tables: Sequence[ReportTable]) -> str:
     """Tables as LaTeX with booktabs."""
     parts = []
@@ -180,6 +193,12 @@ def to_trace(tables: Sequence[ReportTable]) -> str:
 
 def _md(text: str) -> str:
     return text.replace("|", "\\|")
+
+
+def _rst(text: str) -> str:
+    # A sign at the beginning would open a list, and what ends in an underscore would be a link.
+    text = re.sub(r"([*`|\\]|_(?=\W|$))", r"\\\1", text)
+    return f"\\{text}" if text[:1] in ("+", "-", "–", "−") else text
 
 
 def _tex(text: str) -> str:

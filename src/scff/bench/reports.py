@@ -13,7 +13,7 @@ from scff.bench import stats
 from scff.bench.layout import Cell, ReportTable
 from scff.bench.metrics import METRICS
 from scff.bench.paper import printed
-from scff.bench.results import Exclusion, Pairs, Results
+from scff.bench.results import Exclusion, Pairs, Results, seconds_of
 
 __all__ = ["MAKERS", "make", "report"]
 
@@ -283,7 +283,7 @@ def _arms(results: Sequence[Results]) -> list[ReportTable]:
                 for record in records:
                     folded.setdefault(record.key.dataset, []).append(scale * float(record.metrics[metric] or 0.0))
                 cells.append(t.count(stats.macro_mean(stats.dataset_means(folded)), src, digits))
-            seconds = float(np.median([record.seconds["total"] for record in records]))
+            seconds = float(np.median([seconds_of(record) for record in records]))
             rows.append((t.label(name), *cells, t.count(seconds, src, 2)))
         rows.sort(key=lambda row: row[2].value)
         columns = ("Arm", "Accuracy %", "NLL", "Median seconds")

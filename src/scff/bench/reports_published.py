@@ -12,6 +12,7 @@ import numpy as np
 from scff.bench import layout as t
 from scff.bench import stats
 from scff.bench.layout import Cell, ReportTable
+from scff.bench.paper import printed
 from scff.bench.reports import report
 from scff.bench.results import Results
 from scff.errors import DataError
@@ -19,6 +20,7 @@ from scff.errors import DataError
 __all__ = ["recorded"]
 
 Scores = dict[int, tuple[float, float, float]]
+_PAPER = ("tabpfn-v3", "tabicl-v1", "tabicl-v2", "refineicl-24l")  # whose effects the paper prints table by table
 _METRICS = ("accuracy", "auc", "nll")
 
 
@@ -57,6 +59,25 @@ def _published(results: Sequence[Results], file: str, rival: str) -> list[Report
             )
             out.append(ReportTable(f"{dataset}, {r.backbone}", columns, tuple(cells), notes))
     return out
+
+
+@report("registry")
+def _registry(results: Sequence[Results], folds: str) -> list[ReportTable]:
+    """Tables of the paper's registry: our effects, and what the paper prints for its own backbones."""
+    rows = []
+    for r in results:
+        pairs = r.pairs("scff", "native", folds)
+        accuracy, nll = (pairs.effects(metric) for metric in ("accuracy", "nll"))
+        for dataset in sorted(pairs.datasets):
+            theirs = [printed("effects", name, metric, dataset) for name in _PAPER for metric in ("accuracy", "nll")]
+            if theirs[0] is not None:
+                src = pairs.where(lambda p, d=dataset: p.dataset == d).sources  # type: ignore[misc]
+                ours = Cell(f"{100 * accuracy[dataset]:+.2f} / {nll[dataset]:+.4f}", None, src)
+                paper = [t.label(f"{a:+.2f} / {b:+.4f}") for a, b in zip(theirs[::2], theirs[1::2], strict=True)]
+                rows.append((t.label(dataset), t.label(r.backbone), ours, *paper))
+    columns = ("Table", "Backbone here", "ΔAcc. pp / ΔNLL here", *(f"{name}, paper" for name in _PAPER))
+    notes = ("SCFF minus native, locked folds. Same table, other backbones: signs may be compared, sizes may not.",)
+    return [ReportTable("Tables of the paper's registry", columns, tuple(rows), notes)]
 
 
 def _ours(r: Results, dataset: str, theirs: Scores) -> tuple[dict[str, Scores], tuple[str, ...]]:

@@ -11,7 +11,7 @@ from scff.bench.folds import Protocol
 from scff.bench.records import CellKey, Record, RecordStore
 from scff.errors import DataError
 
-__all__ = ["Exclusion", "Pair", "Pairs", "Results", "peak_of"]
+__all__ = ["Exclusion", "Pair", "Pairs", "Results", "peak_of", "seconds_of"]
 
 
 def peak_of(record: Record) -> float:
@@ -22,6 +22,16 @@ def peak_of(record: Record) -> float:
     """
     memory = record.memory
     return float(memory["peak"] if memory["meter"] == "cuda" else memory["added"])
+
+
+def seconds_of(record: Record, part: str = "total") -> float:
+    """Time of a cell.
+
+    The whole of it is the processor's own time where there is no accelerator: what else the machine does is not in it.
+    """
+    if part == "total" and record.memory["meter"] != "cuda":
+        return record.seconds.get("cpu", record.seconds["total"])
+    return record.seconds[part]
 
 
 @dataclass(frozen=True)
@@ -78,7 +88,7 @@ class Pairs:
 
     def seconds(self, side: str, part: str = "total") -> list[float]:
         """Time of one side, pair by pair."""
-        return [getattr(pair, side).seconds[part] for pair in self.complete]
+        return [seconds_of(getattr(pair, side), part) for pair in self.complete]
 
     def _by_dataset(self, value: Callable[[Pair], float]) -> dict[str, float]:
         folds: dict[str, list[float]] = {}
