@@ -159,7 +159,7 @@ def test_a_number_that_no_model_can_hold_is_refused_by_its_column(value):
     [
         [True, False, "c", "d", "e", "f"],
         [0, "b", "c", "d", "e", "f"],
-        [("a", 1)] * 6,
+        [("a", place) for place in range(6)],
         [None, *"bcdef"],
         [b"a", *"bcdef"],
     ],
