@@ -221,14 +221,14 @@ def report(frame: pd.DataFrame, data: Path, wide: list[str]) -> None:
 
 
 def draw(wide: pd.DataFrame, path: Path) -> None:
-    """Mean log-loss and accuracy of every arm at every size, best log-loss on top."""
+    """Mean log-loss and accuracy of the arms that have every split, at every size, best log-loss on top."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
     wide = wide[wide["rows"] != "published"]
-    by_size = {rows: means(common(frame)) for rows, frame in wide.groupby("rows")}
+    by_size = {rows: means(whole(frame)) for rows, frame in wide.groupby("rows")}
     order = pd.concat(by_size.values()).groupby("arm")["log_loss"].mean().sort_values(ascending=False).index
     height = 0.28 * len(order) + 1
     figure, axes = plt.subplots(2, len(by_size), figsize=(3.6 * len(by_size), 2 * height), sharey=True, squeeze=False)
