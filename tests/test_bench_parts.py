@@ -221,8 +221,8 @@ CHEAP = sorted(set(ARMS) - {"native-ensemble", "kbest", "lightgbm", "geneicl"}) 
 @pytest.mark.parametrize("name", CHEAP)
 def test_every_arm_predicts(name, panel):
     rng = np.random.default_rng(0)
-    y = np.tile(["n", "y"], 12)
-    X = pd.DataFrame(rng.normal(size=(24, 40)) + 2 * (y == "y")[:, None] * (np.arange(40) < 20))
+    y = np.tile(["n", "y"], 24)  # LightGBM as it comes wants 20 rows in a leaf
+    X = pd.DataFrame(rng.normal(size=(48, 40)) + 2 * (y == "y")[:, None] * (np.arange(40) < 20))
     X.iloc[0, 3] = np.nan
     model = build(get_arm(name), "nano", "cpu", 8).fit(X, y)
     proba = model.predict_proba(X)

@@ -48,7 +48,8 @@ def list_backbones(context: typer.Context, as_json: Json = False) -> None:
         if row.command:
             out.print(f"  get it with: {row.command}", soft_wrap=True)
     for name, reason in ABSENT.items():
-        out.print(f"{name:<26}not here: {reason}", soft_wrap=True)
+        out.print(f"{name:<26}not here")
+        out.print(f"  {reason}")
 
 
 @app.command()

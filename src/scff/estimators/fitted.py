@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 #: Query rows that are predicted together where several readings are mixed.
 _ROWS = 4096
+_TOGETHER = 32
 
 
 @dataclass(eq=False)
@@ -152,7 +153,12 @@ class Fitted:
         if len(readings) == 1 and self.temperature == 1.0:
             return readings[0].answer(rows)  # the paper's own numbers, bit for bit
         mixture = Mixture(tuple(choice.weight for choice in self.choices), self.temperature)
-        parts = [mixture(np.stack([reading.answer(part) for reading in readings])) for part in rows.chunks(_ROWS)]
+        parts = []
+        for part in rows.chunks(_ROWS):
+            n = part.n_rows
+            # Products of matrices round the rows of a rest differently; filled up, a row's answer is its own.
+            filled = part.take(np.arange(-(-n // _TOGETHER) * _TOGETHER) % n) if n % _TOGETHER else part
+            parts.append(mixture(np.stack([reading.answer(filled) for reading in readings]))[:n])
         return np.concatenate(parts)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ __all__ = ["Flag", "find_leaks"]
 #: Columns looked at for labels that they tell: the strongest.
 _STRONGEST = 512
 
-#: Columns looked at together for the order of rows, and how many rows decide which deserve a closer look.
+#: Most columns looked at together, and how many rows decide which of them deserve a closer look for the order of rows.
 _BLOCK, _FIRST = 1024, 16
 
 #: Cells looked at together for labels.
@@ -114,7 +114,7 @@ def _candidates(numbers: Any, columns: list[int], y: npt.NDArray[Any], classes: 
     n = len(y)
     counts = np.bincount(y) if classes else np.empty(0)
     few = (gammaln(n + 1) - gammaln(counts + 1).sum() + np.log(_CHANCE) - np.log(n_columns)) if classes else 0.0
-    step = max(1, _CELLS // max(n, 1))
+    step = max(1, min(_BLOCK, _CELLS // max(n, 1)))
     for start in range(0, len(columns), step):
         some = np.array(columns[start : start + step])
         values = np.ascontiguousarray(np.asarray(numbers[:, some], dtype=np.float64).T)
