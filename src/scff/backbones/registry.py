@@ -11,6 +11,8 @@ import os
 import threading
 import warnings
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -40,6 +42,7 @@ __all__ = [
     "reload_backbone",
     "specification",
     "specs",
+    "staying_loaded",
 ]
 
 logger = logging.getLogger(__name__)
@@ -52,6 +55,7 @@ AUTO_ORDER: dict[Task, tuple[str, ...]] = {
 
 _SPECS: dict[str, BackboneSpec] = {}
 _LOADED: weakref.WeakValueDictionary[tuple[str, str, str], Any] = weakref.WeakValueDictionary()
+_HOLDERS: list[dict[tuple[str, str, str], Any]] = []
 _discovered = False
 _discovering = threading.RLock()
 _hinted: set[str] = set()
@@ -224,9 +228,21 @@ def load_backbone(backbone: str | os.PathLike[str], device: torch.device, task: 
     key = (spec.name, checkpoints.sha256(path), str(device))
     loaded: Any = _LOADED.get(key)
     if loaded is None:
-        loaded = spec.load(path, device)
-        _LOADED[key] = loaded
+        loaded = _LOADED[key] = spec.load(path, device)
+    for holder in _HOLDERS:
+        holder[key] = loaded
     return loaded  # type: ignore[no-any-return]
+
+
+@contextmanager
+def staying_loaded() -> Iterator[None]:
+    """Keep weights in memory to the end of this block: models fitted one after the other read the file once."""
+    holder: dict[tuple[str, str, str], Any] = {}
+    _HOLDERS.append(holder)
+    try:
+        yield
+    finally:
+        _HOLDERS[:] = [other for other in _HOLDERS if other is not holder]
 
 
 def reload_backbone(ref: CheckpointRef, device: torch.device, task: Task = "classification") -> Backbone:

@@ -64,8 +64,7 @@ def fit(
         random_state=seed,
         verbose=wants_bars(as_json),
     )
-    asked = found.name == "class" and method == "auto" and trials != "0"
-    with busy("fitting, and asking held-back rows" if asked else "fitting", as_json):
+    with busy("fitting", as_json):
         model.fit(data.table, data.y, *([data.groups] if found.name == "class" else []))
     model.save(output, caches=caches)
     when_interrupted(f"{output} is written")

@@ -25,6 +25,7 @@ from scff.memory.device import resolve_device
 from scff.memory.meter import PeakMemory
 from scff.names import EngineName, MethodOrAuto, RankRouting, Trials
 from scff.plan.leaks import find_leaks
+from scff.progress import Steps
 from scff.tables.targets import class_labels, group_codes
 from scff.trials.case import Case
 from scff.trials.contest import contest
@@ -227,8 +228,9 @@ class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ig
             plan = None if self.method == "native" else case.plan
             planned = time.perf_counter()
             readings = []
-            for choice in choices:  # decisions on the Tail are taken here
-                readings.append(read(case, choice))
+            with Steps("reading the table", len(choices), shown=settings.progress) as steps:
+                for choice in steps.over(choices):  # decisions on the Tail are taken here
+                    readings.append(read(case, choice))
         done = time.perf_counter()
         plans = [reading.plan for reading in readings if reading.plan is not None]
         fitted = Fitted(

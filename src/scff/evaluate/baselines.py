@@ -140,11 +140,15 @@ def _mean(part: Part) -> FloatArray:
 
 
 def _boosting(part: Part) -> dict[str, Any]:
-    """LightGBM for few rows: its default of 20 rows in a leaf would leave most gene tables without a single split."""
+    """LightGBM for few rows: its default of 20 rows in a leaf would leave most gene tables without a single split.
+
+    A leaf for every eight rows, 15 at most. Always 15 took nearly twice the time and moved the AUC of four gene tables
+    by 0.012 at most, either way.
+    """
     return {
         "n_estimators": 100,
         "learning_rate": 0.05,
-        "num_leaves": 15,
+        "num_leaves": int(np.clip(len(part.y) // 8, 4, 15)),
         "min_child_samples": int(np.clip(len(part.y) // 20, 2, 20)),
         "colsample_bytree": 0.3,
         "max_bin": 63,

@@ -6,6 +6,8 @@ import logging
 import os
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from sklearn.base import is_classifier, is_regressor
 from tqdm import tqdm
 
 import scff
+from scff.backbones.registry import staying_loaded
 from scff.errors import DataError
 from scff.estimators.input import given_support
 from scff.evaluate.baselines import Unavailable, choose
@@ -152,11 +155,25 @@ def _answers(
     question: Question, missing: list[tuple[int, str]], n_jobs: int
 ) -> Iterator[tuple[tuple[int, str], Answer]]:
     if n_jobs == 1 or len(missing) < 2:
-        for one in missing:
-            yield _answer(question, one)
+        with staying_loaded():
+            for one in missing:
+                yield _answer(question, one)
         return
     jobs = Parallel(n_jobs=n_jobs, return_as="generator_unordered", max_nbytes="100K")
-    yield from jobs(delayed(_answer)(question, one) for one in missing)
+    yield from jobs(delayed(_answer_apart)(question, one) for one in missing)
+
+
+def _answer_apart(question: Question, one: tuple[int, str]) -> tuple[tuple[int, str], Answer]:
+    _stay_loaded()
+    return _answer(question, one)
+
+
+@cache
+def _stay_loaded() -> ExitStack:
+    """In a process that does nothing but answer, weights stay as long as it lives."""
+    stack = ExitStack()
+    stack.enter_context(staying_loaded())
+    return stack
 
 
 def _on_cluster(question: Question, missing: list[tuple[int, str]]) -> Iterator[tuple[tuple[int, str], Answer]]:
@@ -173,7 +190,7 @@ def _on_cluster(question: Question, missing: list[tuple[int, str]]) -> Iterator[
 
 
 def _answer_there(shared: list[Any], one: tuple[int, str]) -> tuple[tuple[int, str], Answer]:
-    return _answer(unpacked(shared), one)
+    return _answer_apart(unpacked(shared), one)
 
 
 def _answer(question: Question, one: tuple[int, str]) -> tuple[tuple[int, str], Answer]:

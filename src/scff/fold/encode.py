@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import torch
-from tqdm.auto import tqdm
 
 from scff.backbones.base import IntArray, LeafCache, RowView
 from scff.fold.caches import CacheStore
 from scff.fold.threads import default_workers, in_order
+from scff.progress import Steps
 from scff.tables.table import Table
 
 __all__ = ["Engine", "FoldOptions", "LocalEngine", "Queries", "Stratum", "add_messages", "equal_width"]
@@ -141,11 +141,11 @@ class LocalEngine:
         groups = self.groups(leaves)
         # The widest leaf is the first of a stratum.
         ordered = in_order(encode, groups, options.workers, first_alone=True)
-        with ordered as results, _bar(groups, label, options) as bar:
+        with ordered as results, Steps(label, len(groups), shown=options.progress) as steps:
             for group, (message_GSE, key) in zip(groups, results, strict=True):
                 total = add_messages(total, message_GSE)
                 kept.append((group, key))
-                bar.update()
+                steps.done()
         assert total is not None
         return LocalStratum(store, options, kept, len(leaves), total / len(leaves))
 
@@ -195,10 +195,11 @@ class LocalStratum:
 
         total: torch.Tensor | None = None
         options = self._options
-        with in_order(encode, self._kept, options.workers) as results, _bar(self._kept, "leaves", options) as bar:
+        leaves = Steps("leaves", len(self._kept), shown=options.progress)
+        with in_order(encode, self._kept, options.workers) as results, leaves as steps:
             for message_GQE in results:
                 total = add_messages(total, message_GQE)
-                bar.update()
+                steps.done()
         assert total is not None
         return total / self._n_leaves
 
@@ -255,8 +256,3 @@ def add_messages(total: torch.Tensor | None, message_GTE: torch.Tensor) -> torch
         total = message.clone() if total is None else total.add_(message)
     assert total is not None
     return total
-
-
-def _bar(work: Sequence[Any], label: str, options: FoldOptions) -> Any:
-    # `delay`: whatever is done within a second needs no bar.
-    return tqdm(desc=label, total=len(work), disable=not options.progress, leave=False, delay=1.0)

@@ -13,10 +13,11 @@ from typing import Any
 import numpy.typing as npt
 
 from scff.names import Trials
+from scff.progress import Steps
 from scff.trials.agenda import agenda, chosen
 from scff.trials.case import Case
 from scff.trials.reading import Choice
-from scff.trials.trial import Tried, Verdict, ask, judge
+from scff.trials.trial import Tried, Verdict, ask, judge, size_of
 
 __all__ = ["Answered", "contest"]
 
@@ -71,12 +72,19 @@ def contest(cases: Iterable[Case], trials: Trials, groups: npt.NDArray[Any] | No
     """
     cases = list(cases)
     answers: list[Answered] = []
-    for case in sorted(cases, key=lambda case: case.cost_of_a_pass) if trials != 0 else ():
-        episode, alternatives = agenda(case, trials, groups, spent=sum(one.cost for one in answers))
-        n_splits = len(episode.splits) if len(alternatives) > 1 else 0
-        if n_splits == (answers[0].verdicts[0].n_splits if answers else n_splits) > 0:
-            verdict = judge(ask(episode, alternatives), episode, alternatives)
-            answers.append(Answered(case, chosen(verdict, alternatives), (verdict,), episode.question.cost))
+    ordered = sorted(cases, key=lambda case: case.cost_of_a_pass) if trials != 0 else []
+    with Steps("asking held-back rows", shown=cases[0].settings.progress) as steps:
+        for case in ordered:
+            episode, alternatives = agenda(case, trials, groups, spent=sum(one.cost for one in answers))
+            n_splits = len(episode.splits) if len(alternatives) > 1 else 0
+            if not answers:  # the others will be asked the same, at their own price
+                work = n_splits * sum(size_of(case, one) for one in alternatives) / case.cost_of_a_pass
+                steps.expect(work * sum(other.cost_of_a_pass for other in ordered))
+            if n_splits == (answers[0].verdicts[0].n_splits if answers else n_splits) > 0:
+                verdict = judge(ask(episode, alternatives, steps=steps), episode, alternatives)
+                answers.append(Answered(case, chosen(verdict, alternatives), (verdict,), episode.question.cost))
+            else:
+                steps.expect(-work * case.cost_of_a_pass)
     if not answers:
         episode, alternatives = agenda(cases[0], trials, groups)
         return Answered(cases[0], (Choice(alternatives[0]),), (Verdict(reason=episode.question.why_not),), 0.0)

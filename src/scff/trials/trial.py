@@ -18,17 +18,22 @@ import numpy.typing as npt
 from scff.fold.algorithm import Folded
 from scff.fold.methods import compile_view
 from scff.fold.ray import RETRIES, connect, resources, result_of, unpacked
+from scff.progress import Steps
+from scff.trials.case import Case
+from scff.trials.coded import WORDS, Coded
 from scff.trials.episode import Episode
 from scff.trials.mixture import Mixture, fit_mixture, losses_of
 from scff.trials.narrow import Direct, Frequencies
 from scff.trials.presentations import Answering, Presentation
 
-__all__ = ["Tried", "Verdict", "ask", "judge"]
+__all__ = ["Tried", "Verdict", "ask", "judge", "size_of"]
 
 logger = logging.getLogger(__name__)
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+
+_CHEAP = 20  # what needs no pass of the model, beside one
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,10 @@ class Verdict:
 
 
 def ask(
-    episode: Episode, alternatives: Sequence[Presentation | Answering], only: int | None = None
+    episode: Episode,
+    alternatives: Sequence[Presentation | Answering],
+    only: int | None = None,
+    steps: Steps | None = None,
 ) -> dict[tuple[str, float], FloatArray]:
     """Ask held-back rows: what does the model say of them, by each presentation?
 
@@ -103,6 +111,8 @@ def ask(
         One that has nothing to show on some split is not tried.
     only : int, optional
         One split instead of all.
+    steps : Steps, optional
+        Told of every alternative that a split was asked with, by its size (`size_of`).
 
     Returns
     -------
@@ -110,13 +120,14 @@ def ask(
         Probabilities of all held-back rows by name and share of the Tail's step.
     """
     if episode.case.settings.engine == "ray":
-        return _ask_a_cluster(episode, alternatives)
+        return _ask_a_cluster(episode, alternatives, steps)
+    steps = steps or Steps("", shown=False)
     held: dict[tuple[str, float], list[FloatArray]] = {}
     n_classes = int(episode.case.y.max()) + 1
     asked = [*zip(episode.cases, episode.splits, strict=True)]
     asked = asked if only is None else [asked[only]]
     for alternative in alternatives:
-        for case, split in asked:
+        for case, split in steps.over(asked, size_of(episode.case, alternative)):
             seen = np.unique(episode.case.y[split.fitted])
             if isinstance(alternative, Answering):
                 proba, _ = alternative.answer(case)
@@ -143,8 +154,15 @@ def ask(
     return {key: np.concatenate(parts) for key, parts in held.items() if len(parts) == len(asked)}
 
 
+def size_of(case: Case, alternative: Presentation | Answering) -> float:
+    """What asking one split takes, in multiplications; what needs no pass of the model is a small part of one."""
+    if isinstance(alternative, Coded):
+        return WORDS * case.cost_of_a_pass
+    return case.cost_of_a_pass / (_CHEAP if isinstance(alternative, Answering) else 1)
+
+
 def _ask_a_cluster(
-    episode: Episode, alternatives: Sequence[Presentation | Answering]
+    episode: Episode, alternatives: Sequence[Presentation | Answering], steps: Steps | None
 ) -> dict[tuple[str, float], FloatArray]:
     """The same with a task for each split; rows and weights are put once into the object store."""
     if not episode.splits:
@@ -154,7 +172,8 @@ def _ask_a_cluster(
     shared = [ray.put((replace(episode, case=case), list(alternatives)))]
     task = ray.remote(_ask_there).options(max_retries=RETRIES, **resources(case.settings.options.device))
     sent = [task.remote(shared, number) for number in range(len(episode.splits))]
-    first, *others = [result_of(ray, one) for one in sent]
+    each = sum(size_of(case, one) for one in alternatives)
+    first, *others = [result_of(ray, one) for one in (sent if steps is None else steps.over(sent, each))]
     whole = [key for key in first if all(key in other for other in others)]
     return {key: np.concatenate([first[key], *(other[key] for other in others)]) for key in whole}
 
