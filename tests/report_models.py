@@ -64,6 +64,16 @@ def grouped(**parameters: Any) -> Example:
 
 
 @cache
+def narrow(**parameters: Any) -> Example:
+    """Three columns, one of which tells."""
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    X = rng.normal(size=(60, 3))
+    X[:, 0] += 3 * y
+    return _fit(pd.DataFrame(X, columns=["a", "b", "c"]), y, 40, 20, **({"method": "scff"} | parameters))
+
+
+@cache
 def long_names(**parameters: Any) -> Example:
     """Three classes and 200 columns with names that no page has room for."""
     rng = np.random.default_rng(0)

@@ -85,7 +85,7 @@ def test_opens_without_a_complaint_and_shows_the_models_numbers(page, which):
             "name": evidence.index[i],
             "F": significant(expected["F"], 3),
             "q": significant(expected["q"], 3),
-            "way": f"{abs(expected['effect']):.2f} {expected['high_in']}",
+            "way": f"{expected['high_in']} +{abs(expected['effect']):.2f}",
             "worth": worth(expected),
             "leaf": leaf_name(plan, expected["leaf"]) if expected["leaf"] >= 0 else expected["stratum"].capitalize(),
             "effect": significant(expected[EFFECT], 3),
@@ -206,6 +206,66 @@ def test_the_checks_of_the_tail_fit_and_no_number_is_over_another(tmp_path, widt
         assert tables
         assert max(tables) <= 0
         assert driver.execute_script(over) == 0
+
+
+# Text against what is behind it, as the eye gets it: colours and opacities of all that lies between (WCAG 2, level AA).
+FAINT = """
+const linear = v => { v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; };
+const light = c => .2126 * linear(c[0]) + .7152 * linear(c[1]) + .0722 * linear(c[2]);
+const canvas = document.createElement("canvas"); canvas.width = canvas.height = 1;
+const pen = canvas.getContext("2d", {willReadFrequently: true});
+const rgba = s => { pen.clearRect(0, 0, 1, 1); pen.fillStyle = s; pen.fillRect(0, 0, 1, 1);
+  const d = pen.getImageData(0, 0, 1, 1).data; return [d[0], d[1], d[2], d[3] / 255]; };
+const over = (a, b, o) => [0, 1, 2].map(i => a[i] * a[3] * o + b[i] * (1 - a[3] * o));
+const up = e => { const all = []; for (; e; e = e.parentElement) all.push(getComputedStyle(e)); return all; };
+return [...document.querySelectorAll("body *")].filter(e => {
+  const words = [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim()), box = e.getBoundingClientRect();
+  return words && box.width && box.height && !e.closest("script,style,noscript,title,.skip");
+}).map(e => {
+  const around = up(e), own = around[0], opacity = around.reduce((o, s) => o * s.opacity, 1);
+  const ground = around.reduceRight((c, s) => over(rgba(s.backgroundColor), c, 1), [255, 255, 255]);
+  const ink = light(over(rgba(e instanceof SVGElement ? own.fill : own.color), ground, opacity)), paper = light(ground);
+  const size = parseFloat(own.fontSize), large = size >= 24 || (size >= 18.6 && own.fontWeight >= 600);
+  const ratio = (Math.max(ink, paper) + .05) / (Math.min(ink, paper) + .05);
+  return ratio < (large ? 3 : 4.5) ? `${e.tagName} ${e.textContent.trim().slice(0, 30)} ${ratio.toFixed(2)}` : "";
+}).filter(Boolean)
+"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_all_text_can_be_read_against_what_is_behind_it(tmp_path, dark):
+    tail = report_models.noisy(leaf_width=64, method="scff", tail="raw-residual")
+    for example in (tail, report_models.long_names()):
+        path = write_report(example.model, tmp_path / "report.html", test=example.X_test, target=example.y_test)
+        with browser.open_browser(1200, 900, dark=dark) as driver:
+            browser.show(driver, path)
+            assert driver.execute_script(FAINT) == []
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_a_long_name_keeps_its_end_where_there_is_no_room(tmp_path, width):
+    path = write_report(report_models.long_names().model, tmp_path / "report.html")
+    seen = """
+    return [...document.querySelectorAll('.ends')].filter(e => e.offsetParent).map(e => {
+      const box = e.parentElement.getBoundingClientRect(), end = e.lastChild.getBoundingClientRect();
+      return end.width > 0 && end.left >= box.left - 1 && end.right <= box.right + 1;
+    })
+    """
+    with browser.open_browser(width, 800) as driver:
+        browser.show(driver, path)
+        found = driver.execute_script(seen)
+        assert len(found) > 20  # of the bars, and of the table
+        assert all(found)
+
+
+def test_few_columns_have_a_small_table(page):
+    driver = page(report_models.narrow())
+    high = "const g = document.getElementById('grid'); return [g.clientHeight, g.scrollHeight]"
+    shown, all_ = driver.execute_script(high)
+    assert shown >= all_ - 1  # nothing to scroll
+    assert shown < 200
+    ticks = "return [...document.querySelectorAll('[data-figure=evidence] .tick')].map(e => e.textContent)"
+    assert not [tick for tick in driver.execute_script(ticks) if tick in ("1.5", "2.5")]  # half a column
 
 
 def test_printing_shows_rows_without_the_scroll_box(page):

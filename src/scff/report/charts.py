@@ -19,6 +19,7 @@ FloatArray = npt.NDArray[np.float64]
 _AXES = Scale(0, 1, 56, 300), Scale(0, 1, 250, 16)
 _BINS = 10
 _FEWEST_IN_BIN = 12
+_FEW_CLASSES, _LONG_NAME = 4, 12
 _MOST_CLASSES = 50
 _MOST_CURVES = 6
 _HUES = ("core", "tail", "good", "bad", "soft", "core")
@@ -75,7 +76,7 @@ def groups_of(bins: Sequence[Bin]) -> str:
     if len(rows) == 1:
         return f"One point of {counted(rows[0], 'row')}: too few for more."
     each = f"{min(rows)}" if min(rows) == max(rows) else f"{min(rows)} to {max(rows)}"
-    return f"{len(rows)} points of {each} rows each."
+    return f"There are {len(rows)} points of {each} rows each."
 
 
 def calibration(bins: Sequence[Bin]) -> str:
@@ -119,7 +120,7 @@ def roc(curves: Sequence[Curve]) -> str:
         body.append(svg.path(points, f'fill="none" stroke="{colour}" stroke-width="2.2"{dash}'))
         label = f"AUC {curve.area:.3f}" if len(curves) == 1 else f"{names[i]} {curve.area:.3f}"
         level = 240 - 16 * (len(shown) - 1 - i)
-        body.append(svg.text(292, level, label, "end", f'class="tick" font-weight="600" fill="{colour}"'))
+        body.append(svg.text(292, level, label, "end", f'class="key" font-weight="600" fill="{colour}"'))
     areas = ", ".join(f"{curve.label} {curve.area:.3f}" for curve in curves)
     return _square("roc", f"ROC: {areas}", "false positive rate", "true positive rate", "".join(body))
 
@@ -133,15 +134,18 @@ def confusion(matrix: npt.NDArray[np.floating] | npt.NDArray[np.integer], classe
         cells = []
         for j in range(len(names)):
             colour = "--scff-good" if j == k else "--scff-bad"
-            tint = f"color-mix(in srgb,var({colour}) {75 * shares[k, j]:.0f}%,transparent)"
+            tint = f"color-mix(in srgb,var({colour}) calc({shares[k, j]:.2f}*var(--tint)),transparent)"
             value = matrix[k, j]
             text = f"{value:.0f}" if float(value).is_integer() else f"{value:.1f}"
             cells.append(f'<td style="background:{tint}" title="{shares[k, j]:.1%} of class {name}">{text}</td>')
         rows.append(f'<tr><th scope="row"><span title="{name}">{name}</span></th>{"".join(cells)}</tr>')
     head = "".join(f'<th scope="col"><span title="{name}">{name}</span></th>' for name in names)
+    kind = " few" if len(classes) == 2 else ""
+    if len(names) <= _FEW_CLASSES and max(map(len, classes)) > _LONG_NAME:
+        kind += " roomy"  # a line of its own, where names can be read
     cut = "" if len(classes) <= _MOST_CLASSES else f" The first {_MOST_CLASSES} of {len(classes)} classes."
     return (
-        f'<figure><h3>Confusion matrix</h3><div class="confusion{" few" if len(classes) == 2 else ""}" '
+        f'<figure><h3>Confusion matrix</h3><div class="confusion{kind}" '
         'tabindex="0"><table data-figure="confusion"><thead>'
         f'<tr><th scope="col">true \\ predicted</th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
         f"<figcaption>Rows are the true classes, columns the predicted ones; green is right.{cut}</figcaption></figure>"

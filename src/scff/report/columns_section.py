@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from scff.report.marks import counted
+from scff.report.marks import both_ends, counted
 from scff.report.svg import significant
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _bars(subject: Subject, evidence: pd.DataFrame) -> str:
         elif subject.fitted.classes is not None and row["high_in"]:
             way = f"high in {row['high_in']}"
         out.append(
-            f'<li><span class="name" title="{escape(str(name))}">{escape(str(name))}</span><span class="bar">'
+            f'<li><span class="name" title="{escape(str(name))}">{both_ends(str(name))}</span><span class="bar">'
             f'<i class="{"core-bar" if row["position"] in core else "tail-bar"}" '
             f'style="width:{100 * min(float(row["F"]) / top, 1):.1f}%"></i></span>'
             f'<span class="way" title="{escape(way)}">{escape(way)}</span>'

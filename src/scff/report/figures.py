@@ -82,7 +82,8 @@ def evidence_curve(plan: FoldPlan, width: int = 920) -> str:
         )
         level = above + 6 if crowded else above - 12
         body.append(svg.text(rest_x, level, tail_label, rest_anchor, f'fill="{COLOURS["tail"]}" font-weight="600"'))
-    body.append(svg.axis_x(x, below, "columns, strongest first" + (" (logarithmic)" if log else "")))
+    whole = [(tick, f"{tick:,.0f}") for tick in x.ticks() if float(tick).is_integer()]
+    body.append(svg.axis_x(x, below, "columns, strongest first" + (" (logarithmic)" if log else ""), whole))
     title = f"Evidence of {plan.n_columns} columns, strongest first; {len(plan.core)} of them are the Core"
     return svg.figure("evidence", width, 300, title, "".join(body))
 
@@ -142,7 +143,7 @@ def _block(
     return (
         '<svg viewBox="0 0 93 58" width="93" height="58" fill="currentColor" font-family="inherit" '
         'xmlns="http://www.w3.org/2000/svg">'
-        f'<g opacity="{0.6 if faded else 1}"><title>{escape(tip)}</title>'
+        f'<g opacity="{0.68 if faded else 1}"><title>{escape(tip)}</title>'
         + svg.rect(x, y, 91, 42, colour, f'rx="5" fill-opacity=".13" stroke="{edge}"')
         + f'<path d="{bars}" fill="{colour}"/>'
         + svg.text(x + 45.5, y + 54, f"{leaf_name(plan, number)} · {len(leaf):,}", "middle", 'font-size="11"')

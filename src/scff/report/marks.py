@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from scff.plan.plan import FoldPlan
 
-__all__ = ["badge", "counted", "gauge", "leaf_name", "meter", "signed", "tile"]
+__all__ = ["badge", "both_ends", "counted", "gauge", "leaf_name", "meter", "signed", "tile", "took"]
+
+_END = 6  # characters, in the page's script too
 
 
 def tile(what: str, value: str, note: str = "", key: str = "") -> str:
@@ -31,6 +34,32 @@ def meter(share: float) -> str:
 def gauge(share: float) -> str:
     """A bar of a share between 0 and 1."""
     return f'<div class="gauge"><i style="width:{100 * share:.1f}%"></i></div>'
+
+
+def both_ends(name: str) -> str:
+    """A name that keeps its end where there is no room for all of it: identifiers differ there.
+
+    Examples
+    --------
+    >>> both_ends("TP53")
+    'TP53'
+    >>> both_ends("ENSG00000141510.18")
+    '<span class="ends"><span>ENSG00000141</span><span>510.18</span></span>'
+    """
+    if len(name) <= 2 * _END:
+        return escape(name)
+    return f'<span class="ends"><span>{escape(name[:-_END])}</span><span>{escape(name[-_END:])}</span></span>'
+
+
+def took(seconds: float) -> str:
+    """A time for eyes.
+
+    Examples
+    --------
+    >>> took(0.0274), took(0.8991), took(21.924), took(157.4)
+    ('0.03 s', '0.90 s', '21.9 s', '157 s')
+    """
+    return f"{seconds:.{2 if seconds < 10 else 1 if seconds < 100 else 0}f} s"
 
 
 def counted(n: int, one: str, many: str | None = None) -> str:

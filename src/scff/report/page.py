@@ -15,7 +15,7 @@ from scff.report import readings, sections
 from scff.report.columns import evidence_frame, strongest
 from scff.report.columns_section import payload, uneven, used
 from scff.report.leaf_out import leave_leaves_out
-from scff.report.marks import counted, tile
+from scff.report.marks import counted, tile, took
 from scff.report.numbers import NumberQuality, assess_numbers, good_numbers
 from scff.report.quality import Quality, assess, known_columns, seen_before, split_target
 from scff.report.shell import asset, page
@@ -156,6 +156,8 @@ def make_report(
             seconds, peaks, fitted.verdicts, quality.n_rows if quality else None, _native_bytes(subject, quality)
         ),
     }
+    if subject.reading is None:
+        del answers["tail"]  # nothing was folded: there is no Tail to speak of
     columns = payload(evidence, effects, len(plan.core_leaves), classes)
     html = page(
         title=title,
@@ -276,7 +278,7 @@ def _tiles(subject: Subject, quality: Quality | NumberQuality | None) -> str:
         tiles.append(tile(f"Tail of {counted(len(plan.tail), 'column')}", *outcome, "tail"))
     if len(fitted.choices) > 1:
         tiles.append(tile("Readings mixed", f"{len(fitted.choices)}", "chosen by held-back rows", "readings"))
-    tiles.append(tile("Time to fit", f"{sum(fitted.seconds.values()):.1f} s", "loading, planning, compiling", "fit"))
+    tiles.append(tile("Time to fit", took(sum(fitted.seconds.values())), "loading, planning, compiling", "fit"))
     return "".join(tiles)
 
 

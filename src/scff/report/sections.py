@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scff.memory.budget import format_bytes
 from scff.report import charts
 from scff.report.figures import evidence_curve, leaf_blocks
-from scff.report.marks import counted, gauge, tile
+from scff.report.marks import counted, gauge, tile, took
 from scff.report.quality import Quality
 from scff.report.subject import Subject
 
@@ -146,7 +146,7 @@ def cost(
         "predict": f"Predict {counted(rows_predicted or 0, 'test row')}",
     }
     rows = "".join(
-        f'<tr><td>{names.get(stage, stage)}</td><td data-value="seconds-{stage}">{value:.3f} s</td>'
+        f'<tr><td>{names.get(stage, stage)}</td><td data-value="seconds-{stage}">{took(value)}</td>'
         f"<td>{format_bytes(peaks[stage]) if stage in peaks else '–'}</td>"
         f'<td class="margin">{gauge(value / longest)}</td></tr>'
         for stage, value in seconds.items()

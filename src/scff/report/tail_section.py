@@ -96,8 +96,8 @@ def tail(subject: Subject, quality: Quality | None, hidden_gain: float | None) -
     if gate.candidates:
         how += (
             '<p class="muted small">The labelled rows are dealt into two halves, A and B. What the Tail adds beyond '
-            f"the Core ({gate.rho:.0%} of it was already there) is tried as it is (raw) and pulled towards the "
-            "classes (prototype). It must help in both halves; the step α is the smaller of what each half would "
+            f"the Core ({max(gate.rho, 0.0):.0%} of it was already there) is tried as it is (raw) and pulled towards "
+            "the classes (prototype). It must help in both halves; the step α is the smaller of what each half would "
             "choose. This is an acceptance test on the support, not a validation set.</p>"
         )
     return f'<p class="say">{say}</p>{how}' + "".join(_candidate(gate, i) for i in range(len(gate.candidates)))

@@ -6,7 +6,7 @@
   const grid = document.getElementById("grid"), body = grid.querySelector("tbody");
   const box = document.getElementById("search"), count = document.getElementById("count");
   const heads = [...grid.querySelectorAll("th[data-key]")], chips = [...document.querySelectorAll("[data-stratum]")];
-  const n = data.name.length, ROW = 32, MARGIN = 8, PRINTED = 60;
+  const n = data.name.length, ROW = 32, HIGH = 440, END = 6, MARGIN = 8, PRINTED = 60;
   const lower = data.name.map(s => s.toLowerCase());
   const leafEffect = data.leaf.map(k => k < 0 ? null : data.effect[k]);
   const F = data.F.map(v => v === null ? Infinity : v);  // JSON has no infinity: null is a perfect separation
@@ -26,16 +26,19 @@
   };
   const brief = v => v === null ? "–" : Math.abs(v) >= 100 ? v.toFixed(0) : v.toFixed(2);
   const way = i => data.high === null ? (data.way[i] === null ? "–" : (data.way[i] > 0 ? "+" : "") + brief(data.way[i]))
-    : high[i] < 0 ? "–" : (data.way[i] === null ? "" : brief(Math.abs(data.way[i])) + " ") + data.classes[high[i]];
+    : high[i] < 0 ? "–" : data.classes[high[i]] + (data.way[i] === null ? "" : " +" + brief(Math.abs(data.way[i])));
   const worth = i => data.worth[i] === null ? "–" : data.worth[i] === 0 && !data.noise[i] ? "0" : (data.worth[i] >= 0 ? "+" : "−") + Math.abs(data.worth[i]).toFixed(3) + " ± " + (data.noise[i] === null ? "–" : data.noise[i].toFixed(3));
   const leafName = k => k < 0 ? "–" : k < data.coreLeaves ? "Core " + (k + 1) : "Tail " + (k - data.coreLeaves + 1);
   const cell = (text, cls) => { const td = document.createElement("td"); td.textContent = text; if (cls) td.className = cls; return td; };
+  // Where there is no room, the end of a name stays: identifiers differ there.
+  const bothEnds = name => { if (name.length <= 2 * END) return name; const box = document.createElement("span"); box.className = "ends";
+    for (const part of [name.slice(0, -END), name.slice(-END)]) { const span = document.createElement("span"); span.textContent = part; box.append(span); } return box; };
   const spacer = height => { const tr = document.createElement("tr"); tr.className = "spacer"; tr.setAttribute("aria-hidden", "true");
     const td = document.createElement("td"); td.colSpan = heads.filter(h => h.offsetParent !== null).length;  // a phone hides some
     td.style.height = height + "px"; tr.append(td); return tr; };
   const line = (i, at) => {
     const tr = document.createElement("tr"); tr.setAttribute("aria-rowindex", at + 2); tr.dataset.position = data.position[i];
-    const name = cell(data.name[i], "left"); name.title = data.name[i];
+    const name = cell("", "left"); name.title = data.name[i]; name.append(bothEnds(data.name[i]));
     const leaf = document.createElement("td"), badge = document.createElement("span"), stratum = strata[data.stratum[i]];
     badge.className = "badge " + stratum; badge.textContent = data.leaf[i] < 0 || stratum === "native" ? { core: "Core", tail: "Tail", native: "all" }[stratum] || stratum : leafName(data.leaf[i]); leaf.append(badge);
     const goes = cell(way(i)); goes.title = goes.textContent;
@@ -80,5 +83,6 @@
   addEventListener("resize", draw);
   addEventListener("beforeprint", () => { all = true; draw(); });
   addEventListener("afterprint", () => { all = false; draw(); });
+  grid.style.height = Math.min(HIGH, n * ROW + grid.querySelector("thead").offsetHeight + 2) + "px";  // few columns need no large box
   resort();
 })();
