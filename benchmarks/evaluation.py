@@ -12,15 +12,17 @@ resumes after an interruption and only renders when nothing is left. Text outsid
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
 
-from scff.bench.arms import get_arm
+from scff.bench.arms import ARMS, get_arm
 from scff.bench.folds import Protocol, get_protocol
 from scff.bench.jobs import Job, RunSettings, checkpoint_of
 from scff.bench.layout import Cell, ReportTable, count, label, to_rst
 from scff.bench.panels import Panel, load_panel
+from scff.bench.records import CellKey, Record
 from scff.bench.rendering import study_tables
 from scff.bench.results import Results
 from scff.bench.runner import run_jobs
@@ -32,6 +34,7 @@ STUDIES = (
     "generated-features", "context-reinvestment", "equal-memory", "same-k",
 )  # fmt: skip
 DOCS = Path(__file__).resolve().parent.parent / "docs"
+RIVALS = Path(__file__).resolve().parent / "results" / "rivals.jsonl"
 
 
 def run(panel: Panel, settings: RunSettings, args: argparse.Namespace) -> None:
@@ -74,6 +77,30 @@ def section(study: Study, results: list[Results]) -> str:
     for path in write_figures(study, with_records, DOCS / "figures"):
         text += f"\n.. image:: {path.relative_to(DOCS)}\n    :alt: {study.title}, {path.stem}\n"
     return text
+
+
+def published(root: Path, backbone: str) -> str:
+    """Our arms on TabPFN-Wide's folds: of ``scff bench run hdlss``, and of ``rivals.py`` where it has them all."""
+    study = get_study("hdlss")
+    rules = get_protocol(study.protocol)
+    known: dict[tuple[str, str], list[Record]] = {}
+    for line in RIVALS.read_text(encoding="utf-8").splitlines():
+        one = json.loads(line)
+        arm = one["arm"].removesuffix(f"/{backbone}")
+        if one["rows"] == "published" and "error" not in one and arm in ARMS:
+            key = CellKey(rules.name, backbone, "", one["table"], "plain", one["seed"], arm)
+            metrics = {"accuracy": one["accuracy"], "auc": one["auc"], "nll": one["log_loss"]}
+            known.setdefault((one["table"], arm), []).append(Record(key, "ok", metrics=metrics))
+    try:
+        own = Results.load(root, rules, backbone).records
+    except DataError:  # the study has not been run
+        own = ()
+    run: dict[tuple[str, str], list[Record]] = {}
+    for record in own:
+        run.setdefault((record.key.dataset, record.key.arm), []).append(record)
+    whole = {key: some for key, some in {**known, **run}.items() if len(some) == len(rules.folds)}
+    shown = Results([record for some in whole.values() for record in some], rules, backbone)
+    return to_rst(study_tables(study, [shown]))
 
 
 def state(results: list[Results], panel: Panel) -> str:
@@ -125,6 +152,7 @@ def main() -> None:
     loaded = [Results.load(args.results, rules, backbone) for backbone in args.backbone]
     parts = {study: section(get_study(study), loaded) for study in args.only}
     parts["state"] = state(loaded, panel)
+    parts["hdlss"] = published(args.results, args.backbone[0])
     page = DOCS / "results.rst"
     text = page.read_text(encoding="utf-8")
     for name, part in parts.items():
