@@ -4,26 +4,28 @@
     python benchmarks/evaluation.py --panel FOLDER --backbone nano --protocol rows-512 --only main tail
     python benchmarks/evaluation.py --panel FOLDER --backbone tabpfn-v1 --protocol paper --render-only
 
-What is in the results folder already is not run again, so the same command resumes after an interruption and only
-renders when nothing is left. Text outside the markers of the page is kept.
+Tables come one after the other, the shortest first, each with all its studies: a run that is cut off has whole tables,
+and not those with the best outcome. What is in the results folder already is not run again, so the same command
+resumes after an interruption and only renders when nothing is left. Text outside the markers of the page is kept.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
-import subprocess
-import sys
+from dataclasses import replace
 from pathlib import Path
 
-from scff.bench.arms import get_arm
-from scff.bench.figures import write_figures
-from scff.bench.folds import get_protocol
-from scff.bench.jobs import RunSettings, checkpoint_of
+from scff.bench.arms import ARMS, get_arm
+from scff.bench.folds import Protocol, get_protocol
+from scff.bench.jobs import Job, RunSettings, checkpoint_of
 from scff.bench.layout import Cell, ReportTable, count, label, to_rst
 from scff.bench.panels import Panel, load_panel
+from scff.bench.records import CellKey, Record
 from scff.bench.rendering import study_tables
 from scff.bench.results import Results
+from scff.bench.runner import run_jobs
 from scff.bench.studies import Study, get_study
 from scff.errors import DataError
 
@@ -32,10 +34,36 @@ STUDIES = (
     "generated-features", "context-reinvestment", "equal-memory", "same-k",
 )  # fmt: skip
 DOCS = Path(__file__).resolve().parent.parent / "docs"
+RIVALS = Path(__file__).resolve().parent / "results" / "rivals.jsonl"
+
+
+def run(panel: Panel, settings: RunSettings, args: argparse.Namespace) -> None:
+    """Run every study on one table after the other, the shortest first."""
+    jobs = merged([get_study(name) for name in args.only], panel, settings.protocol, set(args.without))
+    chosen = panel.select(args.tables).datasets if args.tables else panel.datasets
+    for table in (d.name for d in sorted(chosen, key=lambda d: d.rows or 0)):
+        for repeats in sorted({repeats for _, repeats in jobs}, reverse=True):  # what is timed most serves all
+            mine = [job for job, n in jobs if job.dataset.name == table and n == repeats]
+            end = run_jobs(
+                mine, replace(settings, repeats=repeats), workers=args.jobs, report=lambda p: print(p, flush=True)
+            )
+            print(f"{table}: {end.done} cells done, {end.failed} failed or excluded", flush=True)
+
+
+def merged(studies: list[Study], panel: Panel, rules: Protocol, without: set[str]) -> list[tuple[Job, int]]:
+    """The jobs of all studies with their repeats, those on one fold made one: more arms can share a process."""
+    arms: dict[tuple[Job, int], dict[str, None]] = {}
+    for study in studies:
+        for job in study.jobs(panel, rules):
+            own = dict.fromkeys(arm for arm in job.arms if arm not in without)
+            arms.setdefault((replace(job, arms=()), study.repeats), {}).update(own)
+    return [(replace(job, arms=tuple(names)), repeats) for (job, repeats), names in arms.items() if names]
 
 
 def section(study: Study, results: list[Results]) -> str:
     """Tables and figures of one study."""
+    from scff.bench.figures import write_figures  # here: arms' processes import this file too
+
     with_records = []
     for r in results:
         try:
@@ -49,6 +77,30 @@ def section(study: Study, results: list[Results]) -> str:
     for path in write_figures(study, with_records, DOCS / "figures"):
         text += f"\n.. image:: {path.relative_to(DOCS)}\n    :alt: {study.title}, {path.stem}\n"
     return text
+
+
+def published(root: Path, backbone: str) -> str:
+    """Our arms on TabPFN-Wide's folds: of ``scff bench run hdlss``, and of ``rivals.py`` where it has them all."""
+    study = get_study("hdlss")
+    rules = get_protocol(study.protocol)
+    known: dict[tuple[str, str], list[Record]] = {}
+    for line in RIVALS.read_text(encoding="utf-8").splitlines():
+        one = json.loads(line)
+        arm = one["arm"].removesuffix(f"/{backbone}")
+        if one["rows"] == "published" and "error" not in one and arm in ARMS:
+            key = CellKey(rules.name, backbone, "", one["table"], "plain", one["seed"], arm)
+            metrics = {"accuracy": one["accuracy"], "auc": one["auc"], "nll": one["log_loss"]}
+            known.setdefault((one["table"], arm), []).append(Record(key, "ok", metrics=metrics))
+    try:
+        own = Results.load(root, rules, backbone).records
+    except DataError:  # the study has not been run
+        own = ()
+    run: dict[tuple[str, str], list[Record]] = {}
+    for record in own:
+        run.setdefault((record.key.dataset, record.key.arm), []).append(record)
+    whole = {key: some for key, some in {**known, **run}.items() if len(some) == len(rules.folds)}
+    shown = Results([record for some in whole.values() for record in some], rules, backbone)
+    return to_rst(study_tables(study, [shown]))
 
 
 def state(results: list[Results], panel: Panel) -> str:
@@ -88,19 +140,19 @@ def main() -> None:
     parser.add_argument("--protocol", default="paper")
     parser.add_argument("--results", type=Path, default=Path("bench-results"))
     parser.add_argument("--only", nargs="+", choices=STUDIES, default=list(STUDIES))
-    parser.add_argument("-j", dest="jobs", default="1", help="jobs at a time")
+    parser.add_argument("--without", nargs="*", default=[], help="arms to leave for another time")
+    parser.add_argument("--tables", nargs="+", help="run only these; the page is written from all that are there")
+    parser.add_argument("-j", dest="jobs", type=int, default=1, help="jobs at a time")
     parser.add_argument("--render-only", action="store_true", help="run nothing")
     args = parser.parse_args()
+    rules, panel = get_protocol(args.protocol), load_panel(args.panel)
     for backbone in args.backbone if not args.render_only else []:
-        for study in args.only:
-            command = [sys.executable, "-m", "scff.bench", "run", study, "--panel", args.panel, "--backbone", backbone]
-            subprocess.run(
-                [*command, "--protocol", args.protocol, "-o", str(args.results), "-j", args.jobs], check=True
-            )
-    rules = get_protocol(args.protocol)
+        settings = RunSettings(args.results, backbone, checkpoint_of(backbone), rules)
+        run(panel, settings, args)
     loaded = [Results.load(args.results, rules, backbone) for backbone in args.backbone]
     parts = {study: section(get_study(study), loaded) for study in args.only}
-    parts["state"] = state(loaded, load_panel(args.panel))
+    parts["state"] = state(loaded, panel)
+    parts["hdlss"] = published(args.results, args.backbone[0])
     page = DOCS / "results.rst"
     text = page.read_text(encoding="utf-8")
     for name, part in parts.items():

@@ -5,6 +5,7 @@
 
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -263,6 +264,34 @@ def test_published_folds_fold_by_fold(tmp_path):
         pairs = [f"{100 * mean[0]:+.2f} ± {100 * error[0]:.2f}", won, f"{mean[1]:+.3f} ± {error[1]:.3f}"]
         assert shown[arm] == means + pairs
     assert len(shown) == 2 + len({line[2] for line in lines})
+
+
+def test_published_folds_over_tables(tmp_path):
+    # One fold of one table is missing for one arm, so no arm counts it there.
+    rng, store, wanted = np.random.default_rng(2), RecordStore(tmp_path), {}
+    folds = {"colon": [0, 1, 2], "leukemia": [0, 2]}
+    for dataset, arm, fold in product(folds, ("auto", "scff"), range(3)):
+        if (dataset, arm, fold) == ("leukemia", "scff", 1):
+            continue
+        one = record(arm, dataset, fold, accuracy=float(rng.uniform(0.6, 1)), nll=float(rng.gamma(1.0)))
+        metrics = {**one.metrics, "auc": float(rng.uniform(0.6, 1))}
+        store.write(replace(one, metrics=metrics, key=replace(one.key, protocol="tabpfn-wide")))
+        wanted.setdefault((arm, dataset), {})[fold] = [metrics[m] for m in ("accuracy", "auc", "nll")]
+    text = (Path(bench.__file__).parent / "published" / "tabpfn-wide.csv").read_text()
+    for table, fold, method, *scores in (line.split(",") for line in text.splitlines()[1:]):
+        wanted.setdefault((f"published: {method}", table), {})[int(fold)] = [float(score) for score in scores]
+    shown = study_tables(get_study("hdlss"), [Results.load(tmp_path, get_protocol("tabpfn-wide"), "nano")])[0]
+    assert shown.title.startswith("Mean of 2 tables")
+    rival = [np.mean([wanted["published: wide-v2-5k", d][f] for f in folds[d]], axis=0) for d in folds]
+    for name, *cells in [[cell.text for cell in row] for row in shown.rows]:
+        means = [np.mean([wanted[name, d][f] for f in folds[d]], axis=0) for d in folds]
+        accuracy, auc, nll = np.mean(means, axis=0)
+        assert cells[:3] == [f"{100 * accuracy:.2f}", f"{auc:.4f}", f"{nll:.3f}"]
+        if not name.endswith(": wide-v2-5k"):
+            d = np.array(means) - np.array(rival)
+            wins, ties, losses = (d > 1e-9).sum(0), (abs(d) <= 1e-9).sum(0), (d < -1e-9).sum(0)
+            assert cells[3:] == [f"{wins[i]}/{ties[i]}/{losses[i]}" for i in (0, 1)]
+    assert len(shown.rows) == len({name for name, _ in wanted})
 
 
 def test_every_study_is_recomputed_here():

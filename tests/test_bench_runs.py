@@ -19,12 +19,13 @@ from bench_tools import write_panel
 from scff.bench import jobs as jobs_module
 from scff.bench.cli import app
 from scff.bench.collect import collect
+from scff.bench.equal_memory import matched_pairs
 from scff.bench.folds import get_protocol
 from scff.bench.jobs import RunSettings, backbone_name, checkpoint_of
 from scff.bench.panels import load_panel
 from scff.bench.records import CorruptRecord, Record, RecordStore
 from scff.bench.rendering import study_tables
-from scff.bench.results import Results
+from scff.bench.results import Results, peak_of
 from scff.bench.runner import run_jobs
 from scff.bench.studies import Study, get_study
 from scff.bench.variants import PLAIN
@@ -286,16 +287,43 @@ def test_reused_and_stale_records(panel, tmp_path, monkeypatch):
     assert key.path != other.path  # other weights never overwrite, nor mix
 
 
-def test_equal_memory_measures_the_grid_up_to_the_core(panel, tmp_path, monkeypatch):
+def test_equal_memory_measures_the_grid_from_the_core_on(panel, tmp_path, monkeypatch):
     study = replace(get_study("equal-memory"), prefix_grid=(2, 4, 4096))
     one = panel.select(["cancer"])
     progress = run(study, one, tmp_path)
     assert progress.failed == 0
     records = {record.key.arm: record for record in cells(tmp_path).values()}
     core = records["bounded-core"].plan["core"]
-    assert set(records) == {"bounded-core", "prefix-2", "prefix-4", f"prefix-{core}"}
+    folded = records.pop("bounded-core")
+    tried = [k for k in (core, 4, 2) if f"prefix-{k}" in records]
+    assert len(tried) == len(records)
+    assert tried == [core, 4, 2][: len(tried)]  # from the widest on ...
+    fits = [peak_of(records[f"prefix-{k}"]) <= peak_of(folded) for k in tried]
+    assert fits[:-1] == [False] * (len(tried) - 1)  # ... and none below the first that fits
+    assert fits[-1] or len(tried) == 3
     monkeypatch.setattr(jobs_module, "run_isolated", lambda *_: pytest.fail("everything is there already"))
-    assert run(study, one, tmp_path).done == 4
+    assert run(study, one, tmp_path).done == 1 + len(tried)
+
+
+def test_the_grid_goes_on_until_a_single_leaf_fits(panel, tmp_path, monkeypatch):
+    sha, peaks = checkpoint_of("nano"), {"bounded-core": 10, "prefix-2": 4, "prefix-4": 9, "prefix-8": 11}
+
+    def measured(request, time_limit):
+        memory = {"meter": "linux-hwm", "start": 0, "peak": 0, "added": peaks.get(request.arm.name, 50)}
+        seconds = dict.fromkeys(("load", "plan", "compile", "predict", "total", "cpu"), 1.0)
+        classes = np.unique(request.y_support)
+        proba = np.full((len(request.X_query), len(classes)), 1 / len(classes))
+        return ArmResult("ok", "", proba, classes, seconds, memory, {"core": 20, "core_leaves": 2}, {}, {}, sha)
+
+    monkeypatch.setattr(jobs_module, "run_isolated", measured)
+    study = replace(get_study("equal-memory"), prefix_grid=(2, 4, 8, 4096))
+    for reuse in ("yes", "no"):
+        progress = run(study, panel.select(["cancer"]), tmp_path, reuse=reuse)
+        assert (progress.done, progress.failed) == (4, 0)
+        arms = {record.key.arm for record in cells(tmp_path).values()}
+        assert arms == {"bounded-core", "prefix-20", "prefix-8", "prefix-4"}
+    (pair,) = matched_pairs(Results.load(tmp_path, QUICK, "nano"))[0].complete
+    assert pair.b.key.arm == "prefix-4"
 
 
 def test_records_call_a_backbone_by_its_name_and_a_checkpoint_by_its_file():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from scff.errors import DataError
 from scff.estimators.classifier import FoldedClassifier
 from scff.gate.record import TailRule
 
-__all__ = ["ARMS", "Arm", "build", "get_arm"]
+__all__ = ["ARMS", "Arm", "build", "get_arm", "groups"]
 
 # Raised when an arm of the same options does something else than before: records of earlier revisions are out of date.
 # 2: `scff` and its leaf widths are the paper's method; categories of baselines are coded as backbones code them.
@@ -38,12 +38,15 @@ class Arm:
     options : dict
         Parameters of `FoldedClassifier`, or of the baseline.
     summary : str
+    costed : bool
+        Whether its time and memory are reported. Arms of which only the quality is share a process.
     """
 
     name: str
     kind: str
     options: dict[str, Any] = field(default_factory=dict)
     summary: str = ""
+    costed: bool = True
 
     @property
     def needs_backbone(self) -> bool:
@@ -59,6 +62,10 @@ class Arm:
 
 def _fold(name: str, summary: str, **options: Any) -> Arm:
     return Arm(name, "fold", options, summary)
+
+
+def _control(name: str, summary: str, **options: Any) -> Arm:
+    return Arm(name, "fold", {"method": "scff", **options}, summary, costed=False)
 
 
 _TAIL_CONTROLS = {
@@ -86,13 +93,12 @@ ARMS: dict[str, Arm] = {
         _fold("bounded-core", "the folded Core (Tail off)", method="bounded-core"),
         _fold("mass-huber", "the earlier all-feature merge", method="mass-huber"),
         _fold("auto", "the library's default: held-back rows choose what is read", method="auto"),
-        _fold("random-routing", "the paper's method, Core drawn at random", method="scff", routing="random"),
-        *(_fold(name, summary, method="scff", tail=name) for name, summary in _TAIL_CONTROLS.items()),
-        _fold("cross-fitted", "raw residual, checked across halves", method="scff", tail=_CROSS_FITTED),
-        _fold(
+        _control("random-routing", "the paper's method, Core drawn at random", routing="random"),
+        *(_control(name, summary, tail=name) for name, summary in _TAIL_CONTROLS.items()),
+        _control("cross-fitted", "raw residual, checked across halves", tail=_CROSS_FITTED),
+        _control(
             "centred-cross-fitted",
             "the same without projection on the Core",
-            method="scff",
             tail={**_CROSS_FITTED, "project": False},
         ),
         Arm("select-kbest", "select", {}, "scikit-learn's SelectKBest with K discoveries, then the backbone"),
@@ -137,6 +143,18 @@ def get_arm(name: str) -> Arm:
     raise DataError(
         f"There is no arm {name!r}; known are {', '.join(ARMS)}, prefix-K, scff-leaf-M and bounded-core-leaf-M."
     )
+
+
+def groups(arms: Sequence[Arm], costed: bool = True) -> list[list[Arm]]:
+    """Arms that run in one process: each alone, but together those whose cost is not asked (all, if ``costed`` is not).
+
+    Examples
+    --------
+    >>> [[arm.name for arm in group] for group in groups([get_arm(n) for n in ("fisher", "scff", "centred")])]
+    [['scff'], ['fisher', 'centred']]
+    """
+    together = [arm for arm in arms if not (costed and arm.costed)]
+    return [[arm] for arm in arms if arm not in together] + ([together] if together else [])
 
 
 def build(arm: Arm, backbone: str, device: str, query_chunk: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,26 @@ def draw(kind: str, r: Results) -> Figure | None:
     if kind not in DRAWERS:
         raise DataError(f"There is no figure {kind!r}; there are {', '.join(DRAWERS)}.")
     figure = Figure(figsize=(8, 4), layout="constrained")
-    return figure if DRAWERS[kind](figure, r) else None
+    if not DRAWERS[kind](figure, r):
+        return None
+    for ax in figure.axes:
+        _plain_numbers(ax)
+    return figure
+
+
+def _plain_numbers(ax: Axes) -> None:
+    """Write 60 and 1,000 on logarithmic axes, not powers; between the decades only where there are few of them."""
+    for axis in (ax.xaxis, ax.yaxis):
+        if axis.get_scale() == "log":
+            low, high = axis.get_view_interval()
+            digits = {2, 5} if high > 3 * low else set(range(2, 10))
+            axis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+            axis.set_minor_formatter(partial(_between, digits=digits if high < 100 * low else set()))
+
+
+def _between(value: float, _: int, digits: set[int]) -> str:
+    leading = value / 10.0 ** np.floor(np.log10(value) + 1e-9)
+    return f"{value:,.6g}" if round(leading) in digits else ""
 
 
 def _paired_effects(figure: Figure, r: Results) -> bool:
@@ -93,7 +113,7 @@ def _core_memory(figure: Figure, r: Results) -> bool:
     ax.axvline(128, color="0.6", linestyle=":")
     ax.axhline(1, color="0.6", linewidth=0.8)
     ax.set(xscale="log", yscale="log", xlabel="Core width K (dotted: one leaf)", ylabel="raw / bounded peak")
-    ax.set_title(f"Core memory saved by folding, {r.backbone}")
+    ax.set_title(f"Peak of the Core in one leaf over its peak folded, {r.backbone}")
     return bool(pairs.complete)
 
 

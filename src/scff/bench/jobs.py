@@ -14,16 +14,16 @@ from filelock import FileLock, Timeout
 
 from scff.backbones.registry import canonical, locate, specs
 from scff.backbones.weights import checkpoints
-from scff.bench.arms import Arm, get_arm
+from scff.bench.arms import Arm, get_arm, groups
 from scff.bench.folds import Protocol
 from scff.bench.metrics import measure
 from scff.bench.panels import Dataset, TableData
 from scff.bench.records import CellKey, Record, RecordStore, Reuse
+from scff.bench.results import peak_of
 from scff.bench.variants import Task, Variant, make_task
-from scff.bench.worker import ArmRequest, ArmResult, host_fingerprint, run_isolated
+from scff.bench.worker import ArmRequest, ArmResult, host_fingerprint, run_isolated, run_shared
 from scff.errors import SCFFError
 from scff.memory.device import resolve_device
-from scff.plan.compile import compile_plan
 
 __all__ = ["Job", "Outcome", "RunSettings", "backbone_name", "checkpoint_of", "clip_grid", "run_job"]
 
@@ -86,6 +86,8 @@ class Job:
     arms : tuple of str
     prefix_grid : tuple of int
         Widths of single leaves to add; clipped to the Core's width K, with K itself.
+    costed : bool
+        Whether time and memory are asked for; without, the arms share a process.
     """
 
     dataset: Dataset
@@ -93,6 +95,7 @@ class Job:
     variant: Variant
     arms: tuple[str, ...]
     prefix_grid: tuple[int, ...] = ()
+    costed: bool = True
 
     @property
     def cost(self) -> float:
@@ -145,13 +148,11 @@ def run_job(job: Job, settings: RunSettings) -> Outcome:
 
 def _run_locked(job: Job, settings: RunSettings, store: RecordStore) -> Outcome:
     protocol = settings.protocol
-    arms = [get_arm(name) for name in job.arms]
-    arms += [get_arm(f"prefix-{k}") for k in _known_prefixes(job, settings, store)]
-    found = {arm.name: _usable(store.read(settings.key(job, arm)), arm, job, settings) for arm in arms}
-    complete = all(found.values()) and (not job.prefix_grid or len(arms) > len(job.arms) or not _any_ok(found))
-    if settings.reuse == "only" or (complete and settings.reuse == "yes"):
+    found = _found(job, settings, store)
+    if settings.reuse == "only" or (all(found.values()) and settings.reuse == "yes"):
         return _count({arm: record for arm, record in found.items() if record}, set(), len(found))
     width = job.dataset.features
+    arms = [get_arm(name) for name in found]
     if protocol.max_features is not None and width is not None and width > protocol.max_features:
         reason = f"the protocol {protocol.name!r} takes tables up to {protocol.max_features} columns, this has {width}"
         return _exclude(job, settings, store, arms, reason)
@@ -159,13 +160,35 @@ def _run_locked(job: Job, settings: RunSettings, store: RecordStore) -> Outcome:
         task = make_task(job.dataset, _load(job.dataset), job.fold, protocol, job.variant)
     except SCFFError as error:
         return _exclude(job, settings, store, arms, str(error))
-    if job.prefix_grid and len(arms) == len(job.arms):
-        core = len(compile_plan(task.X_support, task.y_support).core)
-        arms += [get_arm(f"prefix-{k}") for k in clip_grid(job.prefix_grid, core)]
-        found |= {a.name: _usable(store.read(settings.key(job, a)), a, job, settings) for a in arms[len(job.arms) :]}
     if settings.reuse == "no":
-        found = dict.fromkeys(found)
-    return _run_arms(task, job, settings, store, arms, found)
+        found = dict.fromkeys(job.arms)
+    ran = set[str]()
+    while True:
+        records, now = _run_arms(task, job, settings, store, found)
+        ran |= now
+        wider = {name: record for name, record in _found(job, settings, store).items() if name not in records}
+        if not wider:
+            return _count(records, ran, len(records))
+        found = {**records, **(dict.fromkeys(wider) if settings.reuse == "no" else wider)}
+
+
+def _found(job: Job, settings: RunSettings, store: RecordStore) -> dict[str, Record | None]:
+    """The arms of a job with their records, as far as there are any.
+
+    Of single leaves the widest within the folded Core's peak is asked for: they are measured down to the first that is.
+    """
+
+    def usable(arm: Arm) -> Record | None:
+        return _usable(store.read(settings.key(job, arm)), arm, job, settings)
+
+    found = {name: usable(get_arm(name)) for name in job.arms}
+    folded = found.get("bounded-core")
+    if job.prefix_grid and folded is not None and folded.ok:
+        for k in reversed(clip_grid(job.prefix_grid, folded.plan["core"])):
+            record = found[f"prefix-{k}"] = usable(get_arm(f"prefix-{k}"))
+            if record is None or (record.ok and peak_of(record) <= peak_of(folded)):
+                break
+    return found
 
 
 def _run_arms(
@@ -173,40 +196,34 @@ def _run_arms(
     job: Job,
     settings: RunSettings,
     store: RecordStore,
-    arms: Sequence[Arm],
     found: dict[str, Record | None],
-) -> Outcome:
+) -> tuple[dict[str, Record], set[str]]:
     """Run missing arms with one query chunk for all; when one runs out of memory, all start over with half of it."""
     chunk = min([r.query_chunk for r in found.values() if r and r.ok] + [settings.protocol.query_chunk])
     records: dict[str, Record] = {name: r for name, r in found.items() if r and (not r.ok or r.query_chunk == chunk)}
     ran: set[str] = set()
     while True:
-        for arm in arms:
-            if arm.name in records:
-                continue
-            request = ArmRequest(
-                arm,
-                settings.backbone,
-                settings.device,
-                task.X_support,
-                task.y_support,
-                task.X_query,
-                chunk,
-                settings.threads,
-                settings.repeats,
-            )
-            result = run_isolated(request, settings.time_limit)
-            if result.status == "oom" and chunk > 1:
+        for group in groups([get_arm(name) for name in found if name not in records], job.costed):
+            requests = [_request(task, settings, arm, chunk) for arm in group]
+            limit = settings.time_limit
+            results = run_shared(requests, limit) if len(group) > 1 else [run_isolated(requests[0], limit)]
+            if chunk > 1 and any(result.status == "oom" for result in results):
                 chunk //= 2
-                logger.info("%s ran out of memory; all arms again with query chunks of %d", arm.name, chunk)
+                logger.info("%s ran out of memory; all arms again with query chunks of %d", group[0].name, chunk)
                 records = {}
                 break
-            record = _record(task, job, settings, arm, chunk, result)
-            store.write(record)
-            records[arm.name] = record
-            ran.add(arm.name)
+            for arm, result in zip(group, results, strict=True):
+                record = _record(task, job, settings, arm, chunk, result)
+                store.write(record)
+                records[arm.name] = record
+                ran.add(arm.name)
         else:
-            return _count(records, ran, len(arms))
+            return records, ran
+
+
+def _request(task: Task, settings: RunSettings, arm: Arm, chunk: int) -> ArmRequest:
+    data = (task.X_support, task.y_support, task.X_query)
+    return ArmRequest(arm, settings.backbone, settings.device, *data, chunk, settings.threads, settings.repeats)
 
 
 def _record(task: Task, job: Job, settings: RunSettings, arm: Arm, chunk: int, result: ArmResult) -> Record:
@@ -252,15 +269,6 @@ def clip_grid(grid: Iterable[int], core: int) -> list[int]:
     return [k for k in sorted(grid) if k < core] + [core]
 
 
-def _known_prefixes(job: Job, settings: RunSettings, store: RecordStore) -> list[int]:
-    """The job's single-leaf widths, if a record already tells how wide its Core is."""
-    if job.prefix_grid and "bounded-core" in job.arms:
-        record = store.read(settings.key(job, get_arm("bounded-core")))
-        if record is not None and record.ok:
-            return clip_grid(job.prefix_grid, record.plan["core"])
-    return []
-
-
 def _usable(record: Record | None, arm: Arm, job: Job, settings: RunSettings) -> Record | None:
     """A record that still says what would be measured now."""
     if record is None or (settings.retry_failed and not record.ok):
@@ -279,10 +287,6 @@ def _exclude(job: Job, settings: RunSettings, store: RecordStore, arms: Sequence
     for arm in arms:
         store.write(Record(settings.key(job, arm), "excluded", reason, arm.settings_hash))
     return Outcome(failed=len(arms))
-
-
-def _any_ok(found: dict[str, Record | None]) -> bool:
-    return any(record is not None and record.ok for record in found.values())
 
 
 def _count(records: dict[str, Record], ran: set[str], total: int) -> Outcome:

@@ -84,7 +84,8 @@ class Record:
     repeats : int
         Timed predictions; "predict" is their median.
     memory : dict
-        "meter", "start", "peak", "added" in bytes.
+        "meter", "start", "peak", "added" in bytes; the meter "shared" says that the arm ran beside others and that
+        neither these nor its seconds are its own.
     plan : dict
         "hash", "core" (columns), "core_leaves", "tail_leaves"; empty where nothing is planned.
     gate : dict

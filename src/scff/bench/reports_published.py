@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -61,6 +61,39 @@ def _published(results: Sequence[Results], file: str, rival: str) -> list[Report
     return out
 
 
+@report("published-mean")
+def _published_mean(results: Sequence[Results], file: str, rival: str) -> list[ReportTable]:
+    """Every arm and every published method, mean over the tables, on the folds of a table that all of our arms have."""
+    out = []
+    for r in results:
+        ours = {d: _ours(r, d, recorded(file)[d][rival]) for d in sorted(set(r.datasets) & set(recorded(file)))}
+        names = _common([arms for arms, _ in ours.values()])
+        if len(ours) < 2 or not names:
+            continue
+        src = tuple(path for _, paths in ours.values() for path in paths)
+        folds = {d: sorted(set.intersection(*(set(arms[n]) for n in names))) for d, (arms, _) in ours.items()}
+        scores = {name: {d: arms[name] for d, (arms, _) in ours.items()} for name in names}
+        for name in _common([recorded(file)[d] for d in ours]):
+            scores[f"published: {name}"] = {d: recorded(file)[d][name] for d in ours}
+        means = {
+            name: np.array([np.mean([some[d][fold] for fold in folds[d]], axis=0) for d in ours])
+            for name, some in scores.items()
+        }
+        level = means[f"published: {rival}"]
+        rows = []
+        for name, values_DM in sorted(means.items(), key=lambda item: -item[1][:, 1].mean()):
+            accuracy, auc, nll = values_DM.mean(axis=0)
+            won = [stats.win_tie_loss(list((values_DM - level)[:, i]), larger_is_better=True) for i in (0, 1)]
+            against = [t.label("")] * 2 if name == f"published: {rival}" else [Cell(str(w), str(w), src) for w in won]
+            cells = (t.count(100 * accuracy, src, 2), t.count(auc, src, 4), t.count(nll, src, 3))
+            rows.append((t.label(name), *cells, *against))
+        columns = ("Arm", "Accuracy %", "AUC", "NLL", "Tables W/T/L, accuracy", "Tables W/T/L, AUC")
+        count = ", ".join(f"{d} {len(some)}" for d, some in folds.items())
+        notes = (f"Means over tables, best AUC first; wins, ties and losses against {rival}. Folds: {count}.",)
+        out.append(ReportTable(f"Mean of {len(ours)} tables, {r.backbone}", columns, tuple(rows), notes))
+    return out
+
+
 @report("registry")
 def _registry(results: Sequence[Results], folds: str) -> list[ReportTable]:
     """Tables of the paper's registry: our effects, and what the paper prints for its own backbones."""
@@ -78,6 +111,11 @@ def _registry(results: Sequence[Results], folds: str) -> list[ReportTable]:
     columns = ("Table", "Backbone here", "ΔAcc. pp / ΔNLL here", *(f"{name}, paper" for name in _PAPER))
     notes = ("SCFF minus native, locked folds. Same table, other backbones: signs may be compared, sizes may not.",)
     return [ReportTable("Tables of the paper's registry", columns, tuple(rows), notes)]
+
+
+def _common(tables: Sequence[Collection[str]]) -> list[str]:
+    """The names that all tables have, in the order of the first."""
+    return [name for name in tables[0] if all(name in other for other in tables)] if tables else []
 
 
 def _ours(r: Results, dataset: str, theirs: Scores) -> tuple[dict[str, Scores], tuple[str, ...]]:

@@ -38,6 +38,8 @@ class Study:
         Single-leaf widths to measure beside the arms.
     repeats : int
         Timed predictions per cell.
+    costed : bool
+        Whether its reports show time or memory.
     protocol : str
         The protocol it is about, where it is about one; empty takes any.
     reports, figures : tuple of dict
@@ -55,6 +57,7 @@ class Study:
     min_rows: int = 0
     prefix_grid: tuple[int, ...] = ()
     repeats: int = 1
+    costed: bool = True
     protocol: str = ""
     reports: tuple[dict[str, Any], ...] = field(default_factory=tuple)
     figures: tuple[dict[str, Any], ...] = field(default_factory=tuple)
@@ -72,7 +75,7 @@ class Study:
     def jobs(self, panel: Panel, protocol: Protocol) -> list[Job]:
         """Every job of the study."""
         return [
-            Job(dataset, fold, variant, arms, self.prefix_grid)
+            Job(dataset, fold, variant, arms, self.prefix_grid, self.costed)
             for dataset in self.panel(panel).datasets
             for variant, arms in self.variants
             for fold in protocol.choose(self.folds)

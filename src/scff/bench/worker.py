@@ -1,7 +1,7 @@
 """One arm in a process of its own, so that its peak memory is its own too.
 
-Processes come from a fork server that has imported torch and started nothing: a fork costs milliseconds where a fresh
-interpreter costs seconds. The request holds no query label, so no arm can see one.
+Processes come from a fork server that has imported torch, hashed the weights and started nothing: a fork costs
+milliseconds where a fresh interpreter costs seconds. The request holds no query label, so no arm can see one.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ import select
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -31,14 +33,16 @@ import torch
 
 from scff.backbones.registry import load_backbone
 from scff.backbones.weights import checkpoints
+from scff.bench import nursery
 from scff.bench.arms import Arm, build
 from scff.bench.facts import gate_facts, plan_facts, verdict_facts
+from scff.bench.sharing import remembering
 from scff.estimators.classifier import FoldedClassifier
 from scff.memory.device import resolve_device
 from scff.memory.meter import PeakMemory
 from scff.memory.scratch import Scratch
 
-__all__ = ["ArmRequest", "ArmResult", "host_fingerprint", "run_arm", "run_isolated"]
+__all__ = ["ArmRequest", "ArmResult", "host_fingerprint", "run_arm", "run_isolated", "run_shared"]
 
 logger = logging.getLogger(__name__)
 
@@ -86,27 +90,45 @@ def run_isolated(request: ArmRequest, time_limit: float | None = None) -> ArmRes
     time_limit : float, optional
         Seconds after which the process is ended and the result is a "timeout".
     """
-    context = _context()
+    return run_shared([request], time_limit)[0]
+
+
+def run_shared(requests: Sequence[ArmRequest], time_limit: float | None = None) -> list[ArmResult]:
+    """Run arms of which neither time nor memory is asked in one new process, each within the limit on the mean."""
+    context = _context(requests[0])
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(theirs, request), daemon=True)
+    process = context.Process(target=_child, args=(theirs, requests), daemon=True)
     process.start()
     theirs.close()
     try:
-        if not ours.poll(time_limit):
-            return ArmResult("timeout", f"did not finish within {time_limit:.0f} s")
-        result: ArmResult = ours.recv()
+        if not ours.poll(None if time_limit is None else time_limit * len(requests)):
+            return [ArmResult("timeout", f"did not finish within {time_limit:.0f} s")] * len(requests)
+        results: list[ArmResult] = ours.recv()
         process.join(timeout=10)  # let it clean up behind itself
-        return result
+        return results
     except EOFError:  # it died without a word
         process.join()
         if process.exitcode == -9:  # the kernel ends a process that takes too much memory in this way
-            return ArmResult("oom", "the process was killed, as a rule because memory ran out")
-        return ArmResult("failed", f"the process ended with code {process.exitcode}")
+            gone = ArmResult("oom", "the process was killed, as a rule because memory ran out")
+        else:
+            gone = ArmResult("failed", f"the process ended with code {process.exitcode}")
+        return [gone] * len(requests)
     finally:
         ours.close()
         if process.is_alive():
             process.kill()
         process.join()
+
+
+def run_together(requests: Sequence[ArmRequest]) -> list[ArmResult]:
+    """Fit and predict several arms in this process; what they have in common is computed once."""
+    first = requests[0]
+    if len(requests) == 1 or not first.arm.needs_backbone:
+        return [run_arm(request) for request in requests]
+    torch.set_num_threads(first.threads)
+    with remembering(load_backbone(first.backbone, resolve_device(first.device))):
+        results = [run_arm(request) for request in requests]
+    return [replace(result, memory={**result.memory, "meter": "shared"}) for result in results]
 
 
 def run_arm(request: ArmRequest) -> ArmResult:
@@ -197,13 +219,25 @@ def _is_out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.cuda.OutOfMemoryError) or "can't allocate memory" in text or "out of memory" in text
 
 
-def _context() -> Any:
+def _context(request: ArmRequest) -> Any:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["scff.bench.worker"])
+    context.set_forkserver_preload(["__main__", "scff.bench.worker", "scff.bench.nursery"])
     _meet_in_scratch()
+    _start_server(request.backbone if request.arm.needs_backbone else "")
     return context
+
+
+_SERVER = threading.Lock()
+
+
+def _start_server(backbone: str) -> None:
+    """Start the fork server for this backbone, if none runs yet."""
+    with _SERVER:  # jobs run in threads
+        os.environ[nursery.BACKBONE] = backbone
+        forkserver.ensure_running()
+        del os.environ[nursery.BACKBONE]
 
 
 @cache
@@ -214,12 +248,12 @@ def _meet_in_scratch() -> Scratch:
     return scratch
 
 
-def _child(pipe: Connection, request: ArmRequest) -> None:
+def _child(pipe: Connection, requests: Sequence[ArmRequest]) -> None:
     threading.Thread(target=_end_with_reader, args=(pipe.fileno(),), daemon=True).start()
     logging.getLogger("scff").setLevel(logging.ERROR)
-    result = run_arm(request)
+    results = run_together(requests)
     try:
-        pipe.send(result)
+        pipe.send(results)
     except BrokenPipeError:  # nobody waits any more
         sys.exit(1)
 

@@ -235,12 +235,17 @@ def read(path: Path) -> TabPFNv1Net:
     payload = load_torch(path)
     if not _has_layout(payload):
         raise CheckpointError(f"{path} is not a TabPFN v1 checkpoint: it is not (state_dict, optimiser, config).")
-    state = {key.removeprefix("module."): value for key, value in payload[0].items()}
+    # Read tensors become the parameters, no copy of them.
+    state = {key.removeprefix("module."): _plain(value) for key, value in payload[0].items()}
     state.pop("criterion.weight", None)  # the training loss
-    with fitting(path, KeyError, TypeError, RuntimeError, ValueError):
+    with fitting(path, KeyError, TypeError, RuntimeError, ValueError, drawn=False):
         model = TabPFNv1Net(payload[2])
-        model.load_state_dict(state)
+        model.load_state_dict(state, strict=True, assign=True)
     return model
+
+
+def _plain(value: Any) -> Any:
+    return value.float().contiguous() if isinstance(value, torch.Tensor) else value
 
 
 def load(path: Path, device: torch.device) -> TabPFNv1Backbone:
