@@ -27,8 +27,7 @@ import json, sys, time
 started = time.perf_counter()
 import numpy as np
 import scff.models.file
-from scff.backbones.registry import specs
-specs()
+import scff.backbones.tabicl.files
 imported = time.perf_counter()
 model = scff.load(sys.argv[1])
 read = time.perf_counter()

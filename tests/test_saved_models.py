@@ -53,7 +53,7 @@ def round_trip(model, folder):
 def assert_same_record(model, again):
     before, after = model.fitted_, again.fitted_
     for field in fields(Fitted):
-        if field.name in ("_compiled", "_compiling", "_kept", "_company", "support", "checkpoint"):
+        if field.name in ("_compiled", "_compiling", "_kept", "_recalled", "support", "checkpoint"):
             continue
         assert equal(getattr(before, field.name), getattr(after, field.name)), field.name
     assert after.checkpoint.sha256 == before.checkpoint.sha256
@@ -462,7 +462,7 @@ def test_caches_of_other_versions_are_left_aside(tmp_path, checkpoint_dir, monke
     monkeypatch.setattr("scff.models.file.__version__", "9.9")
     again = scff.load(tmp_path / "model.scff")
     assert again.fitted_._kept == ()
-    assert again.fitted_._company is None
+    assert again.fitted_._recalled == {}
     assert equal(again.predict_proba(Q), clf.predict_proba(Q))
 
 

@@ -12,7 +12,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -54,7 +54,7 @@ AUTO_ORDER: dict[Task, tuple[str, ...]] = {
 """What ``backbone="auto"`` tries, best first; only files already on this machine."""
 
 _SPECS: dict[str, BackboneSpec] = {}
-_LOADED: weakref.WeakValueDictionary[tuple[str, str, str], Any] = weakref.WeakValueDictionary()
+_LOADED: weakref.WeakValueDictionary[tuple[str, str, str, bool], Any] = weakref.WeakValueDictionary()
 _HOLDERS: list[dict[tuple[str, str, str], Any]] = []
 _discovered = False
 _discovering = threading.RLock()
@@ -219,16 +219,23 @@ def _is_path(backbone: str | os.PathLike[str]) -> bool:
     return _called(name) is None and bool(path.suffix or len(path.parts) > 1 or os.path.exists(name))
 
 
-def load_backbone(backbone: str | os.PathLike[str], device: torch.device, task: Task = "classification") -> Backbone:
+def load_backbone(
+    backbone: str | os.PathLike[str], device: torch.device, task: Task = "classification", *, probe: bool = True
+) -> Backbone:
     """Load a backbone by name, or from the path of a checkpoint.
 
-    A checkpoint is loaded once per process and device and shared: frozen weights have no state.
+    A checkpoint is loaded once per process and device and shared: frozen weights have no state. Without ``probe`` an
+    upstream package is taken for the one that the adapter knows; whoever asks for one that is probed gets another.
     """
     spec, path = locate(backbone, task)
     key = (spec.name, checkpoints.sha256(path), str(device))
-    loaded: Any = _LOADED.get(key)
+    loaded: Any = _LOADED.get((*key, True)) or (None if probe else _LOADED.get((*key, False)))
     if loaded is None:
-        loaded = _LOADED[key] = spec.load(path, device)
+        from scff.backbones.shared.probe import probed_before  # with torch, which a list of names does without
+
+        with nullcontext() if probe else probed_before():
+            loaded = spec.load(path, device)
+        _LOADED[*key, probe] = loaded
     for holder in _HOLDERS:
         holder[key] = loaded
     return loaded  # type: ignore[no-any-return]
@@ -245,8 +252,10 @@ def staying_loaded() -> Iterator[None]:
         _HOLDERS[:] = [other for other in _HOLDERS if other is not holder]
 
 
-def reload_backbone(ref: CheckpointRef, device: torch.device, task: Task = "classification") -> Backbone:
-    """Load the weights a saved model was fitted with, from wherever they are now.
+def reload_backbone(
+    ref: CheckpointRef, device: torch.device, task: Task = "classification", *, probe: bool = True
+) -> Backbone:
+    """Load the weights a saved model was fitted with, from wherever they are now; ``probe`` as in `load_backbone`.
 
     Raises
     ------
@@ -262,7 +271,7 @@ def reload_backbone(ref: CheckpointRef, device: torch.device, task: Task = "clas
         places.insert(0, (found[0], ref.backbone))
     for path, name in places:
         if path.is_file() and checkpoints.sha256(path) == ref.sha256:
-            return load_backbone(name, device, task)
+            return load_backbone(name, device, task, probe=probe)
     put = "put that file beside the model or into the directory named by SCFF_CHECKPOINT_DIR"
     if any(path.is_file() for path, _ in places):
         raise CheckpointError(

@@ -76,7 +76,7 @@ class Fitted:
     peak_bytes: dict[str, int] = field(default_factory=dict)
     flags: tuple[Flag, ...] = ()
     _kept: tuple[tuple[Kept | None, ...], ...] = field(default=(), repr=False)
-    _company: npt.NDArray[np.bool_] | None = field(default=None, repr=False)
+    _recalled: dict[str, npt.NDArray[Any]] = field(default_factory=dict, repr=False)
     _compiled: tuple[Case, tuple[Reading, ...]] | None = field(default=None, repr=False)
     _compiling: Any = field(default_factory=threading.Lock, init=False, repr=False)
 
@@ -101,10 +101,11 @@ class Fitted:
             return self._compiled
 
     def _compile(self) -> tuple[Case, tuple[Reading, ...]]:
-        backbone = reload_backbone(self.checkpoint, resolve_device(self.settings.device), self.task)
+        # What is kept is of the versions that are installed, and they were probed when it was made.
+        device, probe = resolve_device(self.settings.device), not self._kept
+        backbone = reload_backbone(self.checkpoint, device, self.task, probe=probe)
         case = Case(backbone, self.support, self.y, self.settings)
-        if self._company is not None:
-            case.recall(self._company)
+        case.recall(self._recalled)
         kept = self._kept or ((),) * len(self.choices)
         known = zip(self.choices, self.gates, kept, strict=True)
         try:
@@ -143,7 +144,7 @@ class Fitted:
                 raise
             logger.warning("the caches beside this model do not fit it (%s): it is compiled again", error)
         with self._compiling:
-            self._kept, self._company, self._compiled = (), None, None
+            self._kept, self._recalled, self._compiled = (), {}, None
         return self._predict(rows, tail)
 
     def _predict(self, rows: Table, tail: bool) -> npt.NDArray[np.float64]:
@@ -166,6 +167,7 @@ class Fitted:
         return {name: value for name, value in self.__dict__.items() if name != "_compiling"} | {
             "_compiled": None,
             "_kept": (),
+            "_recalled": {},
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:

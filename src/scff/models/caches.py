@@ -14,6 +14,9 @@ import torch
 from scff.estimators.fitted import Fitted
 from scff.fold.kept import Kept, keep
 from scff.models.tensors import Misfit, Stored
+from scff.trials.case import LANDMARKS
+from scff.trials.folds import spread
+from scff.trials.remembered import shapes
 
 __all__ = ["describe_caches", "read_caches"]
 
@@ -27,8 +30,8 @@ _KINDS = {
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 
-#: Which columns go with another one.
-_COMPANY = "company"
+#: Where lies what is known of the rows without a label; the caches of readings have the reading's number there.
+_ROWS = "rows/"
 
 
 def describe_caches(fitted: Fitted) -> tuple[list[list[str | None]], dict[str, Stored]]:
@@ -41,9 +44,8 @@ def describe_caches(fitted: Fitted) -> tuple[list[list[str | None]], dict[str, S
         for j, one in enumerate(kept):
             for name, tensor in ({} if one is None else one.tensors).items():
                 tensors[f"{i}/{j}/{name}"] = _stored(tensor)
-    company = fitted.compiled()[0].known
-    if company is not None:
-        tensors[_COMPANY] = Stored.of(company)
+    for name, array in fitted.compiled()[0].remembered().items():
+        tensors[_ROWS + name] = Stored.of(array)
     return layouts, tensors
 
 
@@ -55,10 +57,15 @@ def read_caches(data: Any, tensors: dict[str, Stored], fitted: Fitted) -> None:
     Misfit
         If it is not that.
     """
-    tensors = dict(tensors)
-    company = tensors.pop(_COMPANY, None)
-    if company is not None and (company.kind, company.shape) != ("BOOL", (fitted.support.n_columns,)):
-        raise Misfit("caches have no entry for every column")
+    of_rows = {name.removeprefix(_ROWS): stored for name, stored in tensors.items() if name.startswith(_ROWS)}
+    known = shapes(len(spread(fitted.y, LANDMARKS)), fitted.support.n_columns)
+    recalled = {}
+    for name, stored in of_rows.items():
+        # Copied: they are small, and used in every prediction.
+        array = stored.array().copy()
+        if known.get(name) != (array.dtype, array.shape):
+            raise Misfit("caches are not those of these rows")
+        recalled[name] = array
     if (
         not isinstance(data, list)
         or len(data) != len(fitted.choices)
@@ -67,6 +74,8 @@ def read_caches(data: Any, tensors: dict[str, Stored], fitted: Fitted) -> None:
         raise Misfit("caches are not those of what is read")
     by_view: dict[tuple[str, str], dict[str, torch.Tensor]] = {}
     for name, stored in tensors.items():
+        if name.startswith(_ROWS):
+            continue
         reading, _, rest = name.partition("/")
         view, _, own = rest.partition("/")
         if stored.kind not in _KINDS:
@@ -76,11 +85,11 @@ def read_caches(data: Any, tensors: dict[str, Stored], fitted: Fitted) -> None:
     for i, part in enumerate(data):
         if not all(layout is None or isinstance(layout, str) for layout in part):
             raise Misfit("caches without a layout")
-        known = [(layout, by_view.pop((str(i), str(j)), {})) for j, layout in enumerate(part)]
-        out.append(tuple(None if layout is None else Kept(layout, found) for layout, found in known))
+        views = [(layout, by_view.pop((str(i), str(j)), {})) for j, layout in enumerate(part)]
+        out.append(tuple(None if layout is None else Kept(layout, found) for layout, found in views))
     if by_view:
         raise Misfit("caches that belong to nothing")
-    fitted._kept, fitted._company = tuple(out), None if company is None else company.array().copy()
+    fitted._kept, fitted._recalled = tuple(out), recalled
 
 
 def _stored(tensor: torch.Tensor) -> Stored:

@@ -162,7 +162,7 @@ def _build(archive: Archive, document: Any) -> FoldedClassifier | FoldedRegresso
     if document["caches"] is not None:
         read_caches(document["caches"], read_tensors(archive.content[CACHES]), fitted)
         if document["versions"] != _versions():  # what others computed is not mixed with what these compute
-            fitted._kept, fitted._company = (), None
+            fitted._kept, fitted._recalled = (), {}
     beside = archive.path.parent / fitted.checkpoint.path
     if beside.is_file():
         fitted.checkpoint = replace(fitted.checkpoint, path=str(beside))

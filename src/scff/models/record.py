@@ -123,7 +123,7 @@ def _parameter() -> Coder:
 def _coders() -> Coders:
     coders = Coders()
     coders.names |= {"TailMap": TailMap}
-    coders.left_out[Fitted] = ("support", "classes", "_kept", "_company", "_compiled", "_compiling")
+    coders.left_out[Fitted] = ("support", "classes", "_kept", "_recalled", "_compiled", "_compiling")
     coders.left_out[FoldPlan] = ("aside",)
     coders.fields[FoldPlan] = {"names": _TableNames()}
     coders.fields[CheckpointRef] = {"path": _FileName()}

@@ -22,6 +22,7 @@ from scff.plan.compile import compile_plan
 from scff.plan.plan import FoldPlan, Routing
 from scff.tables.table import Table
 from scff.trials.folds import spread
+from scff.trials.remembered import COMPANY, SCALES, Arrays, arrays_of, of_scale, whole_from
 from scff.trials.scales import EqualScale, ShareScale
 from scff.trials.structure import structured_columns
 from scff.trials.whole import Kernel, Products, Whole
@@ -176,14 +177,20 @@ class Case:
         found: npt.NDArray[np.bool_] = self._once("structured", lambda: structured_columns(self._landmark_rows()))
         return found
 
-    def recall(self, structured: npt.NDArray[np.bool_]) -> None:
-        """Take over `structured` from an earlier case of the same rows: finding it is a pass over all pairs."""
-        self._unlabelled["structured"] = structured
+    def recall(self, arrays: Arrays) -> None:
+        """Take over what an earlier case of the same rows `remembered`."""
+        if COMPANY in arrays:
+            self._unlabelled["structured"] = arrays[COMPANY]
+        self._unlabelled["recalled"] = arrays
 
-    @property
-    def known(self) -> npt.NDArray[np.bool_] | None:
-        """`structured`, where it has been asked for."""
-        found: npt.NDArray[np.bool_] | None = self._unlabelled.get("structured")
+    def remembered(self) -> dict[str, npt.NDArray[Any]]:
+        """What has been found out about the rows without a label, as arrays by name."""
+        found = dict(self._unlabelled.get("recalled", {}))
+        if "structured" in self._unlabelled:
+            found[COMPANY] = self._unlabelled["structured"]
+        for name, scale in SCALES.items():
+            if scale in self._unlabelled:
+                found |= arrays_of(name, self._unlabelled[scale])
         return found
 
     @cached_property
@@ -195,8 +202,13 @@ class Case:
         """All columns at once, at a scale that knows no label."""
         if self.origin is not None:
             return self.origin[0].whole(scale)
-        found: Whole = self._once(scale, lambda: Whole.of(self._landmark_rows(), scale))
+        found: Whole = self._once(scale, lambda: self._whole(scale))
         return found
+
+    def _whole(self, scale: type[EqualScale] | type[ShareScale]) -> Whole:
+        name = next(name for name, known in SCALES.items() if known is scale)
+        arrays = of_scale(name, self._unlabelled.get("recalled", {}))
+        return whole_from(self._landmark_rows(), scale, arrays) if arrays else Whole.of(self._landmark_rows(), scale)
 
     def products(self, scale: type[EqualScale] | type[ShareScale]) -> tuple[Products, Products | None]:
         """Products of this case's landmarks with each other, and of its held-back rows with them."""

@@ -6,6 +6,9 @@ loaded, never a wrong number.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
 import numpy as np
@@ -16,9 +19,21 @@ from scff.backbones.spec import package_of
 from scff.errors import BackboneError, BackboneNotAvailable
 from scff.tables.table import Table
 
-__all__ = ["not_installed", "probed"]
+__all__ = ["not_installed", "probed", "probed_before"]
 
 B = TypeVar("B", bound=Backbone)
+
+_BEFORE: ContextVar[bool] = ContextVar("scff_probed_before", default=False)
+
+
+@contextmanager
+def probed_before() -> Iterator[None]:
+    """Load weights whose probe went well with the versions that are installed: it is not repeated."""
+    token = _BEFORE.set(True)
+    try:
+        yield
+    finally:
+        _BEFORE.reset(token)
 
 
 def probed(backbone: B) -> B:
@@ -38,6 +53,8 @@ def probed(backbone: B) -> B:
     BackboneError
         If the upstream package is not the one the adapter knows.
     """
+    if _BEFORE.get():
+        return backbone
     spec = backbone.spec
     package = package_of(spec.requires) or "package"
     rng = np.random.default_rng(0)

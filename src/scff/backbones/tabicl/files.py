@@ -52,7 +52,7 @@ def read(path: Path) -> tuple[TabICL, int]:
     config, state = found
     if "col_target_aware" not in config and "col_embedder.y_encoder.weight" not in state:
         config = _V1_CONFIG | config
-    with fitting(path):
+    with fitting(path, draw=False):  # reading is strict: no tensor keeps what it would be drawn
         model = TabICL(**config)
         model.load_state_dict(state)
     return model, int(payload.get("view", {}).get("components", 0))

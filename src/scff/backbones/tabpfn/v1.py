@@ -238,7 +238,7 @@ def read(path: Path) -> TabPFNv1Net:
     # Read tensors become the parameters, no copy of them.
     state = {key.removeprefix("module."): _plain(value) for key, value in payload[0].items()}
     state.pop("criterion.weight", None)  # the training loss
-    with fitting(path, KeyError, TypeError, RuntimeError, ValueError, drawn=False):
+    with fitting(path, KeyError, TypeError, RuntimeError, ValueError, draw=False):
         model = TabPFNv1Net(payload[2])
         model.load_state_dict(state, strict=True, assign=True)
     return model

@@ -108,14 +108,17 @@ def config_and_state(payload: Any) -> tuple[dict[str, Any], dict[str, Any]] | No
 
 #: What makes a tensor of a size that is its arguments'.
 _MAKERS = {torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn, torch.eye, torch.arange}
-#: What fills a new parameter with numbers that the file's then replace.
-_DRAWS = {nn.init.kaiming_uniform_, nn.init.xavier_uniform_, nn.init.uniform_, torch.Tensor.uniform_}
+#: What draws the values of a tensor.
+_DRAWS = {
+    *(torch.Tensor.uniform_, torch.Tensor.normal_, nn.init.uniform_, nn.init.normal_, nn.init.trunc_normal_),
+    *(nn.init.xavier_uniform_, nn.init.xavier_normal_, nn.init.kaiming_uniform_, nn.init.kaiming_normal_),
+}
 #: Values of a tensor that is no parameter, such as a table of positions, that even a small file may ask for.
 _BUFFER = 1 << 22
 
 
 @contextmanager
-def fitting(path: Path, *errors: type[Exception], drawn: bool = True) -> Iterator[None]:
+def fitting(path: Path, *errors: type[Exception], draw: bool = True) -> Iterator[None]:
     """Build a network and read its weights: what goes wrong is the file's fault, and no random state is spent.
 
     Every parameter takes at least a byte of the file, so a configuration that asks for more of them than the file has
@@ -127,15 +130,15 @@ def fitting(path: Path, *errors: type[Exception], drawn: bool = True) -> Iterato
         The checkpoint, for the message.
     *errors : type
         What the network's class raises for weights that do not fit; torch's own errors by default.
-    drawn : bool, default=True
-        False leaves new parameters unset: drawing them takes longer than reading the file. Only for a network whose
-        every parameter is then read, strictly.
+    draw : bool, default=True
+        Whether values are drawn on the way. Drawing takes longer than reading; a network whose tensors are all read
+        afterwards needs none of it.
     """
     usual: tuple[type[Exception], ...] = errors or (TypeError, RuntimeError, ValueError)
     expected: tuple[type[Exception], ...] = (*usual, ArithmeticError, AssertionError, MemoryError)
     try:
         # Building a network draws weights before they are read.
-        with torch.random.fork_rng(devices=[]), _at_most(path.stat().st_size, drawn):
+        with torch.random.fork_rng(devices=[]), _at_most(path.stat().st_size, draw):
             yield
     except CheckpointError:
         raise
@@ -147,7 +150,7 @@ def fitting(path: Path, *errors: type[Exception], drawn: bool = True) -> Iterato
 
 
 @contextmanager
-def _at_most(parameters: int, drawn: bool) -> Iterator[None]:
+def _at_most(parameters: int, draw: bool) -> Iterator[None]:
     """Refuse a network of more parameters while it is built in this thread."""
     here, counted = threading.get_ident(), 0
 
@@ -161,7 +164,7 @@ def _at_most(parameters: int, drawn: bool) -> Iterator[None]:
 
     hook = register_module_parameter_registration_hook(count)
     try:
-        with _Sized(max(parameters, _BUFFER), drawn):
+        with _Sized(max(parameters, _BUFFER), draw):
             yield
     finally:
         hook.remove()
@@ -170,10 +173,9 @@ def _at_most(parameters: int, drawn: bool) -> Iterator[None]:
 class _Sized(TorchFunctionMode):
     """Looks at the size of every new tensor before it takes memory; torch's ``meta`` device would take seconds."""
 
-    def __init__(self, most: int, drawn: bool) -> None:
+    def __init__(self, most: int, draw: bool) -> None:
         super().__init__()
-        self._most = most
-        self._drawn = drawn
+        self._most, self._draw = most, draw
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in _MAKERS:
@@ -181,6 +183,6 @@ class _Sized(TorchFunctionMode):
             sizes = (kwargs or {}).get("size", sizes)
             if math.prod(abs(n) for n in sizes if isinstance(n, int) and not isinstance(n, bool)) > self._most:
                 raise ValueError(f"it asks for more parameters than the file has bytes, {self._most:,}")
-        if not self._drawn and func in _DRAWS:
+        if func in _DRAWS and not self._draw:
             return args[0] if args else (kwargs or {})["tensor"]
         return func(*args, **(kwargs or {}))
