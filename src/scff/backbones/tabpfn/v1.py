@@ -112,6 +112,8 @@ class TabPFNv1Backbone:
 class TabPFNv1View:
     """One view of one support table."""
 
+    thread_safe = True  # nothing is kept between calls but what the support said
+
     def __init__(
         self,
         backbone: TabPFNv1Backbone,
