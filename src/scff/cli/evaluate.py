@@ -34,7 +34,8 @@ def evaluate(
     folds: Annotated[str | None, typer.Option(help="A number, or leave-one-out; chosen by default.")] = None,
     repeats: Annotated[int | None, typer.Option(help="Rounds of folds; 3 below 500 rows, otherwise 1.")] = None,
     baselines: Annotated[
-        list[str] | None, typer.Option("--baseline", help="Plain model to compare with; repeatable. All by default.")
+        list[str] | None,
+        typer.Option("--baseline", help="logistic, elastic-net, random-forest, ...; repeatable, all by default."),
     ] = None,
     backbone: Backbone = "auto",
     method: Method = "auto",
@@ -78,20 +79,21 @@ def evaluate(
         else (f"what was done is in {folder}, and the same command goes on from there")
     )
     when_interrupted(done if output is None else f"{output} is not written; {done}")
-    evaluation = run(
-        data.table,
-        data.y,
-        estimator=estimator,
-        groups=data.groups,
-        folds=dealt,
-        repeats=repeats,
-        baselines=baselines or None,
-        seed=seed,
-        n_jobs=jobs or min(_MOST_PROCESSES, os.cpu_count() or 1),
-        engine=engine,
-        resume=folder,
-        verbose=wants_bars(as_json),
-    )
+    with busy("evaluating", as_json):
+        evaluation = run(
+            data.table,
+            data.y,
+            estimator=estimator,
+            groups=data.groups,
+            folds=dealt,
+            repeats=repeats,
+            baselines=baselines or None,
+            seed=seed,
+            n_jobs=jobs or min(_MOST_PROCESSES, os.cpu_count() or 1),
+            engine=engine,
+            resume=folder,
+            verbose=wants_bars(as_json),
+        )
     if output is not None:
         evaluation.save_html(output, title=f"{reading.target} in {reading.files}")
         when_interrupted(f"{output} is written")
@@ -122,7 +124,9 @@ def _show(evaluation: Evaluation, output: Path | None) -> None:
 
     main = evaluation.metric
     others = [name for name in evaluation.scores["scff"] if name not in (main, "balanced_accuracy")]
-    out.print(f"{evaluation.n_rows} rows, {evaluation.n_columns} columns; {evaluation.splits.words}", soft_wrap=True)
+    out.print(
+        f"{evaluation.n_rows:,} rows, {evaluation.n_columns:,} columns; {evaluation.splits.words}", soft_wrap=True
+    )
     grid = RichTable("model", f"{METRICS[main]} (95 %)", *(METRICS[name] for name in others), box=None, pad_edge=False)
     for model, words in evaluation.models.items():
         scores = evaluation.scores[model]
