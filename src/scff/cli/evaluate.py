@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,7 +18,7 @@ from scff.cli.estimator import estimator_for
 from scff.cli.options import Backbone, Json, Method, TaskOption, TrialsName, Verbose
 from scff.cli.output import print_json, print_notes
 from scff.cli.reading import Reading, with_reading
-from scff.errors import DataError
+from scff.errors import DataError, SCFFError
 from scff.names import EngineName
 
 if TYPE_CHECKING:
@@ -79,7 +81,7 @@ def evaluate(
         else (f"what was done is in {folder}, and the same command goes on from there")
     )
     when_interrupted(done if output is None else f"{output} is not written; {done}")
-    with busy("evaluating", as_json):
+    with busy("evaluating", as_json), _nothing_left(folder if resume is None else None):
         evaluation = run(
             data.table,
             data.y,
@@ -104,6 +106,17 @@ def evaluate(
     print_notes(data.notes)
     _show(evaluation, output)
     return None
+
+
+@contextlib.contextmanager
+def _nothing_left(folder: Path | None) -> Iterator[None]:
+    """Where not a single fold could be asked, leave no folder that nobody asked for."""
+    try:
+        yield
+    except SCFFError:
+        if folder is not None and not any(folder.glob("fold-*")):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _folds(text: str | None) -> Any:
