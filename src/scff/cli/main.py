@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -26,6 +27,7 @@ __all__ = ["app", "main"]
 app = typer.Typer(
     name="scff",
     help="Frozen tabular foundation models on tables of any width.",
+    epilog="Begin with: scff evaluate TABLE --target COLUMN -o page.html",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -99,6 +101,7 @@ def main() -> NoReturn:
         command = context.command_path if context is not None else "scff"
         message = error.format_message().rstrip(".")
         _stop(f"{message}; `{command} --help` says what there is.")
+    gc.freeze()  # Python would look through all that is left once more before it goes: a second, after torch
     sys.exit(code if isinstance(code, int) else 0)
 
 
