@@ -25,6 +25,7 @@ from scff.backbones.arithmetic import Arithmetic
 from scff.backbones.base import IntArray, LeafCache, Views
 from scff.backbones.known.tabpfn import V1
 from scff.backbones.shared.categories import OrdinalCodes
+from scff.backbones.shared.probe import probed
 from scff.backbones.shared.varying import several_values, varying
 from scff.backbones.spec import BackboneSpec
 from scff.backbones.tabpfn.v1_net import TabPFNv1Net
@@ -237,7 +238,7 @@ def read(path: Path) -> TabPFNv1Net:
         raise CheckpointError(f"{path} is not a TabPFN v1 checkpoint: it is not (state_dict, optimiser, config).")
     state = {key.removeprefix("module."): value for key, value in payload[0].items()}
     state.pop("criterion.weight", None)  # the training loss
-    with fitting(path, KeyError, TypeError, RuntimeError, ValueError):
+    with fitting(path, KeyError, TypeError, RuntimeError, ValueError, draw=False):  # reading is strict
         model = TabPFNv1Net(payload[2])
         model.load_state_dict(state)
     return model
@@ -245,7 +246,8 @@ def read(path: Path) -> TabPFNv1Net:
 
 def load(path: Path, device: torch.device) -> TabPFNv1Backbone:
     """Load a released file."""
-    return TabPFNv1Backbone(V1, path, read(path), device)
+    # No package can have changed; but what a first pass touches of torch is then counted as loading, like everywhere.
+    return probed(TabPFNv1Backbone(V1, path, read(path), device))
 
 
 def _has_layout(payload: Any) -> bool:
