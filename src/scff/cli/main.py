@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import warnings
+from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
@@ -110,7 +111,8 @@ _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__na
 
 
 def _stop(sentence: str, code: int = 2) -> NoReturn:
-    err.print("scff: " + " ".join(sentence.split()), soft_wrap=True)
+    with suppress(OSError):  # the place where it is said may be what has no room
+        err.print("scff: " + " ".join(sentence.split()), soft_wrap=True)
     sys.exit(code)
 
 
