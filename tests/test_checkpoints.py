@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
+import weakref
 
 import numpy as np
 import pytest
@@ -269,3 +271,19 @@ def test_a_swapped_nano_is_refused_and_the_embedded_one_is_what_is_pinned(tmp_pa
     with pytest.raises(CheckpointError, match="not the released file"):
         paper("nano").fit(X, y)
     assert listing.verify("nano")[0].ok is False
+
+
+def test_the_last_small_model_stays_for_the_next_fit(checkpoint_dir, monkeypatch):
+    monkeypatch.setattr(registry, "_stays", [])
+    monkeypatch.setattr(registry, "_LOADED", weakref.WeakValueDictionary())
+    small = str(checkpoint_dir / "v2.ckpt")
+    first = weakref.ref(load_backbone(small, CPU))
+    gc.collect()
+    assert first() is load_backbone(small, CPU)
+    load_backbone("nano", CPU)
+    gc.collect()
+    assert first() is None  # one at a time
+    monkeypatch.setattr(registry, "_STAYS_BYTES", 10)
+    second = weakref.ref(load_backbone(small, CPU))
+    gc.collect()
+    assert second() is None

@@ -52,6 +52,10 @@ AUTO_ORDER: dict[Task, tuple[str, ...]] = {
 
 _SPECS: dict[str, BackboneSpec] = {}
 _LOADED: weakref.WeakValueDictionary[tuple[str, str, str], Any] = weakref.WeakValueDictionary()
+# The last small one stays for the next fit: without that a loop of fits would read it again every time, which takes as
+# long as fitting a small table.
+_STAYS_BYTES = 32 << 20
+_stays: list[Any] = []
 _discovered = False
 _discovering = threading.RLock()
 _hinted: set[str] = set()
@@ -226,6 +230,8 @@ def load_backbone(backbone: str | os.PathLike[str], device: torch.device, task: 
     if loaded is None:
         loaded = spec.load(path, device)
         _LOADED[key] = loaded
+        if path.is_file() and path.stat().st_size <= _STAYS_BYTES:
+            _stays[:] = [loaded]
     return loaded  # type: ignore[no-any-return]
 
 
