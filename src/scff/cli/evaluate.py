@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table as RichTable
 
-from scff.cli.console import busy, out, wants_bars, when_interrupted
+from scff.cli.console import busy, others_to_stderr, out, wants_bars, when_interrupted
 from scff.cli.estimator import estimator_for
 from scff.cli.options import Backbone, Json, Method, TaskOption, TrialsName, Verbose
 from scff.cli.output import print_json, print_notes
@@ -78,20 +78,21 @@ def evaluate(
         else (f"what was done is in {folder}, and the same command goes on from there")
     )
     when_interrupted(done if output is None else f"{output} is not written; {done}")
-    evaluation = run(
-        data.table,
-        data.y,
-        estimator=estimator,
-        groups=data.groups,
-        folds=dealt,
-        repeats=repeats,
-        baselines=baselines or None,
-        seed=seed,
-        n_jobs=jobs or min(_MOST_PROCESSES, os.cpu_count() or 1),
-        engine=engine,
-        resume=folder,
-        verbose=wants_bars(as_json),
-    )
+    with others_to_stderr(engine == "ray"):
+        evaluation = run(
+            data.table,
+            data.y,
+            estimator=estimator,
+            groups=data.groups,
+            folds=dealt,
+            repeats=repeats,
+            baselines=baselines or None,
+            seed=seed,
+            n_jobs=jobs or min(_MOST_PROCESSES, os.cpu_count() or 1),
+            engine=engine,
+            resume=folder,
+            verbose=wants_bars(as_json),
+        )
     if output is not None:
         evaluation.save_html(output, title=f"{reading.target} in {reading.files}")
         when_interrupted(f"{output} is written")
