@@ -14,7 +14,7 @@ heads of ``d``; a letter with ``1`` behind it is one wider, for the ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -184,7 +184,7 @@ def normed(x_ME: torch.Tensor, eps: float, room: Room) -> torch.Tensor:
 class Attention:
     """Everything that attention of one shape reads and writes in a room, as views."""
 
-    steps: list[tuple[torch.Tensor, ...]]  # keys, queries, values, scores and sums of a row, all heads
+    steps: Sequence[tuple[torch.Tensor, ...]]  # keys, queries, values, scores and sums of a row, all heads
     total_RH1T: torch.Tensor
     sums_RHdT: torch.Tensor
     out_RHdT: torch.Tensor

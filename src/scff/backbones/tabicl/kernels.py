@@ -187,7 +187,8 @@ class _Induced:
 def _rows(qkv_ME: torch.Tensor, n: int, size: int, heads: int, room: Room) -> tuple[torch.Tensor, Attention]:
     """What rotary positions turn, and the attention of a block of rows."""
     qkv = qkv_ME.view(n, -1, qkv_ME.shape[1])
-    q, k, v = (split(part, heads) for part in qkv.split([size, size, qkv.shape[-1] - 2 * size], dim=-1))
+    parts = (qkv[..., :size], qkv[..., size : 2 * size], qkv[..., 2 * size :])
+    q, k, v = (split(part, heads) for part in parts)
     return _pairs(qkv[..., : 2 * size]), Attention.of(q, k, v, room)
 
 
