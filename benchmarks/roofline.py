@@ -35,11 +35,12 @@ Shape = tuple[int, int, int, int]
 
 KINDS = {
     **dict.fromkeys(("mm", "addmm", "addmm_", "baddbmm", "baddbmm_", "bmm"), "products"),
-    **dict.fromkeys(("exp_", "exp"), "exponentials of scores"),
+    **dict.fromkeys(("exp2_", "exp_", "exp"), "exponentials of scores"),
     **dict.fromkeys(("gelu_", "gelu"), "GELU"),
-    **dict.fromkeys(("linalg_vector_norm", "mul", "rsqrt_", "square_", "native_layer_norm"), "norms"),
+    **dict.fromkeys(("mul", "mv", "addmv_", "rsqrt_", "native_layer_norm"), "norms"),
     **dict.fromkeys(("mul_",), "rotary positions"),
-    **dict.fromkeys(("div", "aminmax", "sum"), "sums and divisions of the softmax"),
+    **dict.fromkeys(("div", "div_", "aminmax", "sum"), "sums and divisions of the softmax"),
+    **dict.fromkeys(("add_",), "biases and labels added"),
     **dict.fromkeys(("copy_", "clone", "cat", "constant_pad_nd", "fill_"), "copies"),
 }
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from backbone_models import tiny_tabpfn_v1
-from scff.backbones.registry import load_backbone
+from scff.backbones.loaded import load_backbone
 from scff.backbones.tabpfn.v1_net import TabPFNv1Net
 from scff.bench.arms import ARMS
 from scff.bench.sharing import remembering

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
+import weakref
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ import torch
 from tabicl._model.tabicl import TabICL
 
 from conftest import V1, V2, make_wide, paper
-from scff.backbones import BackboneSpec, Weights, get_spec, load_backbone, register, registry, specs
+from scff.backbones import BackboneSpec, Weights, get_spec, load_backbone, loaded, register, registry, specs
 from scff.backbones.weights import checkpoints
 from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError, CheckpointMissing
 from scff.memory.meter import PeakMemory
@@ -160,7 +162,7 @@ def test_a_changed_upstream_is_one_clear_error(checkpoint_dir, monkeypatch):
         return out + torch.linspace(0, 9, out.shape[-1]).sin()
 
     monkeypatch.setattr(ColEmbedding, "_compute_embeddings", drifted)
-    monkeypatch.setattr(registry, "_LOADED", {})
+    monkeypatch.setattr(loaded, "_LOADED", {})
     # Upstream's own inference has changed, and what is packed here has not.
     with pytest.raises(BackboneError, match="no longer reproduces"):
         load_backbone(str(checkpoint_dir / "v2.ckpt"), CPU)
@@ -269,3 +271,19 @@ def test_a_swapped_nano_is_refused_and_the_embedded_one_is_what_is_pinned(tmp_pa
     with pytest.raises(CheckpointError, match="not the released file"):
         paper("nano").fit(X, y)
     assert listing.verify("nano")[0].ok is False
+
+
+def test_the_last_small_model_stays_for_the_next_fit(checkpoint_dir, monkeypatch):
+    monkeypatch.setattr(loaded, "_stays", [])
+    monkeypatch.setattr(loaded, "_LOADED", weakref.WeakValueDictionary())
+    small = str(checkpoint_dir / "v2.ckpt")
+    first = weakref.ref(load_backbone(small, CPU))
+    gc.collect()
+    assert first() is load_backbone(small, CPU)
+    load_backbone("nano", CPU)
+    gc.collect()
+    assert first() is None  # one at a time
+    monkeypatch.setattr(loaded, "_STAYS_BYTES", 10)
+    second = weakref.ref(load_backbone(small, CPU))
+    gc.collect()
+    assert second() is None

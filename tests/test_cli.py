@@ -218,3 +218,18 @@ def test_demo_compares_native_the_paper_and_auto_on_both_tables():
         assert auto["peak_bytes"] < native["peak_bytes"]
         assert min(paper["accuracy"], auto["accuracy"]) > 0.6
         assert "why" in auto["read"]
+
+
+def test_what_libraries_write_to_standard_output_goes_to_the_other_stream():
+    code = """
+import os
+from scff.cli.console import others_to_stderr, out
+with others_to_stderr():
+    os.write(1, b"core ")
+    print("library")
+out.print("answer")
+os.write(1, b"late")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "answer\n"
+    assert done.stderr == "core library\nlate"

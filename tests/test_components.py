@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA
 from tabicl import TabICLClassifier
 
 from conftest import as_read, checkpoint_path, make_wide, paper
-from scff.backbones.registry import load_backbone
+from scff.backbones.loaded import load_backbone
 from scff.backbones.tabicl.components import LeafComponents, n_components
 from scff.tables.table import Table
 

@@ -85,7 +85,7 @@ def both_here(tiny, monkeypatch):
     def find(weights):
         return (tiny, None) if "prior_diff" in str(weights) else None if "tabicl" in str(weights) else found(weights)
 
-    load = registry.load_backbone
+    load = load_backbone
     monkeypatch.setattr(registry.checkpoints, "find", find)
     monkeypatch.setattr(
         "scff.estimators.classifier.load_backbone",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -237,6 +240,33 @@ def test_a_folder_is_scored_on_a_cluster_where_a_worker_dies(ray, scored, tmp_pa
     np.testing.assert_allclose(out[["p_0", "p_1"]], proba, atol=1e-5)
     again = score(folder / "m.scff", tmp_path / "parts", tmp_path / "out", keep=["key"])
     assert (again.skipped, again.rows) == (5, 0)  # what a cluster has finished nobody does again
+
+
+def test_a_cluster_that_loses_a_worker_leaves_standard_output_to_the_answer(scored, tmp_path):
+    pytest.importorskip("ray", reason="ray is not installed: pip install ray")
+    folder, _ = scored
+    code = """
+import functools, sys
+from pathlib import Path
+import ray, serving_models
+ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, object_store_memory=200 << 20)
+ray.cloudpickle.register_pickle_by_value(serving_models)
+import scff.serving.run as run
+run.Scorer = functools.partial(serving_models.Deadly, note=Path(sys.argv.pop(1)))
+from scff.cli.main import main
+main()
+"""
+    note = tmp_path / "note"
+    asked = ["predict", str(folder / "m.scff"), str(folder / "parts"), "-o", str(tmp_path / "out/"), "--json"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(note), *asked, "--engine", "ray"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])},
+    )
+    assert note.exists()  # one was killed
+    assert json.loads(done.stdout)["rows"] == 50
 
 
 def test_a_scorer_is_a_stage_of_ray_data(ray, scored, tmp_path, monkeypatch):

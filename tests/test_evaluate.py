@@ -287,7 +287,7 @@ def test_an_evaluation_that_was_stopped_goes_on_where_it_was(tmp_path, monkeypat
 
 
 def test_weights_stay_loaded_from_fold_to_fold_and_no_longer(monkeypatch):
-    from scff.backbones import registry
+    from scff.backbones import loaded, registry
 
     known, loads = registry.locate("nano")[0], []
 
@@ -299,14 +299,14 @@ def test_weights_stay_loaded_from_fold_to_fold_and_no_longer(monkeypatch):
             loads.append(path)
             return known.load(path, device)
 
-    monkeypatch.setattr(registry, "_LOADED", type(registry._LOADED)())
+    monkeypatch.setattr(loaded, "_LOADED", type(loaded._LOADED)())
     spec, path = Spec(), registry.checkpoints.fetch(known)
-    monkeypatch.setattr(registry, "locate", lambda backbone, task="classification": (spec, path))
+    monkeypatch.setattr(loaded, "locate", lambda backbone, task="classification": (spec, path))
     X, y = table(40, 10)
     model = FoldedClassifier("nano", method="raw-core")
     evaluate(X, y, estimator=model, folds=4, repeats=1, baselines=["majority"])
     assert len(loads) == 1
-    assert registry._HOLDERS == []
+    assert loaded._HOLDERS == []
 
 
 def test_processes_change_nothing(tmp_path):

@@ -34,6 +34,7 @@ LAYOUTS = {
     "halves": {"row_rope_interleaved": False},
     "no scalable softmax": {"col_ssmax": "none"},
     "another scalable softmax": {"col_ssmax": "ssmax"},
+    "many inducing points": {"col_num_inds": 20},
     "norms without a shift": {"bias_free_ln": True},
     "regression": {"max_classes": 0, "col_target_aware": True},
 }

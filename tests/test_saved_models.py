@@ -467,7 +467,7 @@ def test_a_model_with_caches_goes_over_its_rows_and_weights_no_more_than_it_must
     clf.save(tmp_path / "plain.scff")
     assert set(scff.load(tmp_path / "model.scff").fitted_._recalled) >= {"equal/products", "shares/products"}
     asked = []
-    monkeypatch.setattr("scff.backbones.registry._LOADED", {})
+    monkeypatch.setattr("scff.backbones.loaded._LOADED", {})
     monkeypatch.setattr(
         "scff.backbones.tabicl.files.probed", lambda backbone: asked.append("probe") or probed(backbone)
     )

@@ -571,3 +571,108 @@ def test_the_exit_code_says_that_a_part_was_not_scored(model, table, tmp_path):
     assert "not scored: part-3.parquet cannot be read" in done.stderr
     assert done.stdout.startswith("180 predictions written to ")
     assert done.stdout.rstrip().endswith("in 6 parts")
+
+
+# Folders that others made
+
+
+def parts(folder, *tables):
+    for name, part in tables:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(part, folder / name)
+    return folder
+
+
+def arrow(n, seed=0, **columns):
+    return pa.Table.from_pandas(rows(n, seed, **columns), preserve_index=False)
+
+
+def test_folders_spell_out_columns_with_signs_and_missing_ones(model, tmp_path):
+    some = arrow(2, key=[0, 1])
+    table = parts(
+        tmp_path / "in", ("a%20day=1%2F2/p 1#?.parquet", some), ("a%20day=__HIVE_DEFAULT_PARTITION__/p.parquet", some)
+    )
+    score(model, table, tmp_path / "out.csv", keep=["key", "a day"])
+    out = pd.read_csv(tmp_path / "out.csv")
+    assert list(out) == ["a day", "key", "prediction", "p_ill", "p_well"]
+    assert list(out["a day"].fillna("-")) == ["1/2", "1/2", "-", "-"]
+    done = score(model, table, tmp_path / "out", keep=["key", "a day"])
+    assert (done.rows, done.failed) == (4, ())
+    assert [part.relative_to(tmp_path / "out") for part in outputs(tmp_path / "out")] == [
+        part.relative_to(table) for part in outputs(table)
+    ]
+
+
+def test_a_folder_that_says_a_word_for_a_number_is_named(model, tmp_path):
+    some = arrow(2).drop_columns("g0")
+    table = parts(tmp_path / "in", ("g0=0.5/p.parquet", some), ("g0=high/p.parquet", some))
+    done = score(model, table, tmp_path / "out")
+    assert done.rows == 2
+    assert [failure.reason for failure in done.failed] == [
+        "g0=high/p.parquet: The column 'g0' was numeric at fit, and its folder says 'high'; give a number."
+    ]
+
+
+def test_a_column_that_is_empty_in_the_first_part_has_the_type_of_the_next(model, tmp_path):
+    first = arrow(2).append_column("note", pa.nulls(2))
+    table = parts(tmp_path / "in", ("p0.parquet", first), ("p1.parquet", arrow(2, note=["late", None])))
+    done = score(model, table, tmp_path / "out", keep=["note"])
+    assert (done.rows, done.failed) == (4, ())
+    assert pq.read_schema(tmp_path / "out" / "p0.parquet").field("note").type == pa.string()
+    alone = parts(tmp_path / "alone", ("p0.parquet", first), ("p1.parquet", first))
+    assert score(model, alone, tmp_path / "out2", keep=["note"]).failed == ()
+
+
+def test_two_columns_of_one_name_are_named(model, tmp_path):
+    some = arrow(2, key=[0, 1])
+    for name in ("g3", "key"):
+        twice = pa.Table.from_arrays([*some.columns, some[name]], names=[*some.column_names, name])
+        table = parts(tmp_path / name, ("p0.parquet", some), ("p1.parquet", twice))
+        done = score(model, table, tmp_path / f"out-{name}", keep=["key"])
+        assert [failure.reason for failure in done.failed] == [
+            f"p1.parquet: There are two columns {name!r}; rename one."
+        ]
+    # One that nobody reads is nobody's business.
+    other = pa.Table.from_arrays([*some.columns, some["g0"], some["g0"]], names=[*some.column_names, "x", "x"])
+    assert score(model, parts(tmp_path / "x", ("p.parquet", other)), tmp_path / "out-x", keep=["key"]).rows == 2
+
+
+def test_tables_that_would_write_over_each_other_are_refused(model, tmp_path):
+    rows(2).to_csv(tmp_path / "a.csv", index=False)
+    rows(2).to_parquet(tmp_path / "a.csv.parquet")
+    out = tmp_path / "out" / "er"
+    with pytest.raises(DataError, match=r"a\.csv\.parquet is named twice"):
+        score(model, [tmp_path / "a.csv.parquet"] * 2, out)
+    with pytest.raises(DataError, match=r"a\.csv and a\.csv\.parquet would have one name"):
+        score(model, [tmp_path / "a.csv", tmp_path / "a.csv.parquet"], out)
+
+
+def test_an_output_in_a_folder_of_one_part_is_refused_as_in_any_other(model, tmp_path):
+    table = parts(tmp_path / "in", ("p.parquet", arrow(2)))
+    with pytest.raises(DataError, match="lies in the folder that is read"):
+        score(model, table, table / "out")
+    score(model, table / "p.parquet", table / "out.csv")  # beside a file there is room
+
+
+def test_notes_of_others_in_the_output_are_no_strangers(model, table, tmp_path):
+    out = tmp_path / "out"
+    (out / "_logs").mkdir(parents=True)
+    for name in (".DS_Store", "_SUCCESS", "_logs/run.txt"):
+        (out / name).touch()
+    assert score(model, table, out).rows == 210
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mine.txt").touch()
+    with pytest.raises(DataError, match=r"mine\.txt"):
+        score(model, table, tmp_path / "other")
+
+
+def test_a_part_that_changes_in_memory_is_scored_again(model):
+    import fsspec
+
+    files = fsspec.filesystem("memory")
+    for seed in range(2):
+        with files.open("/changing/in/p.parquet", "wb") as file:
+            pq.write_table(arrow(5, seed), file)
+        done = score(model, "memory://changing/in", "memory://changing/out")
+        assert (done.rows, done.skipped) == (5, 0)
+    assert score(model, "memory://changing/in", "memory://changing/out").skipped == 1

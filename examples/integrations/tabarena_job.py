@@ -16,13 +16,16 @@ from scff.integrations.tabarena import experiments, register
 
 
 def run(table: pd.DataFrame, label: str, n_train: int, backbone: str = "auto") -> dict[str, Any]:
-    """The default configuration, bagged twice, on one split: the first rows train, the others test."""
+    """The default configuration, bagged twice, on one split: the first rows train, the others test.
+
+    TabArena gives a fit an hour; this one has as long as it takes, on however busy a machine.
+    """
     register()
     splits = {0: {0: (list(range(n_train)), list(range(n_train, len(table))))}}
     task = UserTask(task_name=label).create_task(
         target_feature=label, problem_type="classification", dataset=table, splits=splits
     )
-    (experiment,) = experiments(backbone=backbone, num_bag_folds=2)
+    (experiment,) = experiments(backbone=backbone, num_bag_folds=2, time_limit=None)
     return experiment.run(task, fold=0, task_name=label, cache_task_key=label)
 
 

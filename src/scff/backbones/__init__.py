@@ -3,7 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from scff.backbones.registry import get_spec, load_backbone, register, specs
+from scff.backbones.loaded import load_backbone
+from scff.backbones.registry import get_spec, register, specs
 from scff.backbones.spec import BackboneSpec, Limits, Weights
 
 if TYPE_CHECKING:

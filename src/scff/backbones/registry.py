@@ -10,13 +10,9 @@ import logging
 import os
 import threading
 import warnings
-import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scff.backbones.absent import ABSENT
 from scff.backbones.known import SPECS
@@ -25,24 +21,18 @@ from scff.backbones.weights import checkpoints
 from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError, CheckpointMissing
 
 if TYPE_CHECKING:
-    import torch
-
-    from scff.backbones.base import Backbone
+    pass
 
 __all__ = [
     "AUTO_ORDER",
-    "CheckpointRef",
     "canonical",
     "choose_auto",
     "get_spec",
-    "load_backbone",
     "locate",
     "on_this_machine",
     "register",
-    "reload_backbone",
     "specification",
     "specs",
-    "staying_loaded",
 ]
 
 logger = logging.getLogger(__name__)
@@ -54,25 +44,9 @@ AUTO_ORDER: dict[Task, tuple[str, ...]] = {
 """What ``backbone="auto"`` tries, best first; only files already on this machine."""
 
 _SPECS: dict[str, BackboneSpec] = {}
-_LOADED: weakref.WeakValueDictionary[tuple[str, str, str, bool], Any] = weakref.WeakValueDictionary()
-_HOLDERS: list[dict[tuple[str, str, str], Any]] = []
 _discovered = False
 _discovering = threading.RLock()
 _hinted: set[str] = set()
-
-
-@dataclass(frozen=True)
-class CheckpointRef:
-    """Which weights a fitted model speaks of; the weights themselves are never stored with it."""
-
-    backbone: str
-    path: str
-    sha256: str
-
-    @classmethod
-    def of(cls, backbone: Backbone) -> CheckpointRef:
-        """The reference of a loaded backbone."""
-        return cls(backbone.spec.name, str(backbone.path), checkpoints.sha256(Path(backbone.path)))
 
 
 def register(spec: BackboneSpec) -> BackboneSpec:
@@ -88,7 +62,7 @@ def register(spec: BackboneSpec) -> BackboneSpec:
     for name in (spec.name, *spec.aliases):
         if name != name.lower() or not name or any(c.isspace() or c in "/\\" for c in name):
             raise BackboneError(f"A backbone's name is lower case, without spaces or slashes; {name!r} is not.")
-        if (_called(name) or spec) is not spec:
+        if (called(name) or spec) is not spec:
             raise BackboneError(f"There is already a backbone {name!r}; choose another name.")
     if not callable(spec.load) or spec.kind not in ("row", "token"):
         raise BackboneError(f"The specification of {spec.name!r} needs a callable `load` and kind 'row' or 'token'.")
@@ -127,7 +101,7 @@ def get_spec(name: str) -> BackboneSpec:
     BackboneNotAvailable
         If there is none of that name.
     """
-    spec = _called(name)
+    spec = called(name)
     if spec is None:
         if name.lower() in ABSENT:
             raise BackboneNotAvailable(f"There is no backbone {name!r} here: {ABSENT[name.lower()]}.")
@@ -139,11 +113,11 @@ def get_spec(name: str) -> BackboneSpec:
 
 def canonical(backbone: str) -> str:
     """The name an alias stands for; any other name, or a path, is returned as it is."""
-    spec = _called(backbone)
+    spec = called(backbone)
     return backbone if spec is None else spec.name
 
 
-def _called(name: str) -> BackboneSpec | None:
+def called(name: str) -> BackboneSpec | None:
     known = specs()
     return known.get(name) or next((spec for spec in known.values() if name in spec.aliases), None)
 
@@ -216,73 +190,7 @@ def specification(backbone: str | os.PathLike[str], task: Task = "classification
 def _is_path(backbone: str | os.PathLike[str]) -> bool:
     name, path = os.fspath(backbone), Path(backbone)
     # `os.path` answers for names that no file system takes.
-    return _called(name) is None and bool(path.suffix or len(path.parts) > 1 or os.path.exists(name))
-
-
-def load_backbone(
-    backbone: str | os.PathLike[str], device: torch.device, task: Task = "classification", *, probe: bool = True
-) -> Backbone:
-    """Load a backbone by name, or from the path of a checkpoint.
-
-    A checkpoint is loaded once per process and device and shared: frozen weights have no state. Without ``probe`` an
-    upstream package is taken for the one that the adapter knows; whoever asks for one that is probed gets another.
-    """
-    spec, path = locate(backbone, task)
-    key = (spec.name, checkpoints.sha256(path), str(device))
-    loaded: Any = _LOADED.get((*key, True)) or (None if probe else _LOADED.get((*key, False)))
-    if loaded is None:
-        from scff.backbones.shared.probe import probed_before  # with torch, which a list of names does without
-
-        with nullcontext() if probe else probed_before():
-            loaded = spec.load(path, device)
-        _LOADED[*key, probe] = loaded
-    for holder in _HOLDERS:
-        holder[key] = loaded
-    return loaded  # type: ignore[no-any-return]
-
-
-@contextmanager
-def staying_loaded() -> Iterator[None]:
-    """Keep weights in memory to the end of this block: models fitted one after the other read the file once."""
-    holder: dict[tuple[str, str, str], Any] = {}
-    _HOLDERS.append(holder)
-    try:
-        yield
-    finally:
-        _HOLDERS[:] = [other for other in _HOLDERS if other is not holder]
-
-
-def reload_backbone(
-    ref: CheckpointRef, device: torch.device, task: Task = "classification", *, probe: bool = True
-) -> Backbone:
-    """Load the weights a saved model was fitted with, from wherever they are now; ``probe`` as in `load_backbone`.
-
-    Raises
-    ------
-    CheckpointMissing, CheckpointError
-        If they are not on this machine, or others stand in their place.
-    """
-    spec = _called(ref.backbone)
-    found = checkpoints.find(spec.weights) if spec is not None and spec.weights is not None else None
-    file = Path(ref.path).name
-    places = [(folder / file, str(folder / file)) for folder in checkpoints.folders()]
-    places.insert(0, (Path(ref.path), ref.path))
-    if found is not None:
-        places.insert(0, (found[0], ref.backbone))
-    for path, name in places:
-        if path.is_file() and checkpoints.sha256(path) == ref.sha256:
-            return load_backbone(name, device, task, probe=probe)
-    put = "put that file beside the model or into the directory named by SCFF_CHECKPOINT_DIR"
-    if any(path.is_file() for path, _ in places):
-        raise CheckpointError(
-            f"The weights of {ref.backbone!r} on this machine are not those this model was fitted with ({file}, sha256 "
-            f"{ref.sha256[:12]}...); {put}, or fit again."
-        )
-    if spec is not None and spec.weights is not None and (spec.weights.repo or spec.weights.fetch):
-        put = f"get them with `scff backbones fetch {spec.name}`, or {put}"
-    raise CheckpointMissing(
-        f"The weights this model was fitted with ({file}, sha256 {ref.sha256[:12]}...) are not on this machine; {put}."
-    )
+    return called(name) is None and bool(path.suffix or len(path.parts) > 1 or os.path.exists(name))
 
 
 def _for_task(spec: BackboneSpec, task: Task) -> BackboneSpec:

@@ -31,7 +31,7 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 
-from scff.backbones.registry import load_backbone
+from scff.backbones.loaded import load_backbone
 from scff.backbones.weights import checkpoints
 from scff.bench import nursery
 from scff.bench.arms import Arm, build

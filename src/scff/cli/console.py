@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
 import sys
 import threading
@@ -13,7 +14,17 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["busy", "err", "if_interrupted", "out", "show_log", "visible", "wants_bars", "when_interrupted"]
+__all__ = [
+    "busy",
+    "err",
+    "if_interrupted",
+    "others_to_stderr",
+    "out",
+    "show_log",
+    "visible",
+    "wants_bars",
+    "when_interrupted",
+]
 
 # Everything but tab and newline that moves a cursor, changes a colour or a title, or turns the direction of text.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -82,6 +93,30 @@ def busy(text: str, as_json: bool = False) -> Iterator[None]:
 def _tick(show: Callable[[], object], done: threading.Event) -> None:
     while not done.wait(_SECONDS):
         show()
+
+
+@contextlib.contextmanager
+def others_to_stderr(wanted: bool = True) -> Iterator[None]:
+    """Leave standard output to what this program prints afterwards; for libraries that write to it themselves.
+
+    Ray's core tells of dead workers on the descriptor itself, from threads of its own and at any time: so the
+    descriptor stays with standard error, and what is printed after the block goes to where it led before.
+    """
+    theirs = sys.stdout
+    try:
+        kept = os.dup(1) if wanted and theirs.fileno() == 1 else None
+    except (OSError, ValueError):  # closed, or no file at all
+        kept = None
+    if kept is None:
+        yield
+        return
+    theirs.flush()
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        theirs.flush()
+        sys.stdout = os.fdopen(kept, "w", encoding=theirs.encoding, errors=theirs.errors)
 
 
 _promised = [""]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table as RichTable
 
-from scff.cli.console import busy, out, wants_bars, when_interrupted
+from scff.cli.console import busy, others_to_stderr, out, wants_bars, when_interrupted
 from scff.cli.estimator import estimator_for
 from scff.cli.options import Backbone, Json, Method, TaskOption, TrialsName, Verbose
 from scff.cli.output import print_json, print_notes
@@ -81,7 +81,8 @@ def evaluate(
         else (f"what was done is in {folder}, and the same command goes on from there")
     )
     when_interrupted(done if output is None else f"{output} is not written; {done}")
-    with busy("evaluating", as_json), _nothing_left(folder if resume is None else None):
+    left = _nothing_left(folder if resume is None else None)
+    with others_to_stderr(engine == "ray"), busy("evaluating", as_json), left:
         evaluation = run(
             data.table,
             data.y,

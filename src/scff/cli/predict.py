@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scff.cli.console import err, out, wants_bars
+from scff.cli.console import err, others_to_stderr, out, wants_bars
 from scff.cli.options import Engine, Id, Json, Keep, Layer, Model, On, OrientName, Samples, Scored
 from scff.cli.output import print_json, print_notes
 from scff.errors import DataError
@@ -51,22 +51,23 @@ def predict(
     if status is not None:
         status.start()
     try:
-        scored = score(
-            model,
-            tables if len(tables) > 1 else tables[0],
-            output,
-            proba=proba,
-            keep=keep or (),
-            id=row_id,
-            reading={"samples": samples, "on": on, "orient": None if orient == "auto" else orient, "layer": layer},
-            workers=workers,
-            memory_limit=memory_limit,
-            device=device,
-            engine=engine,
-            overwrite=overwrite,
-            raw=raw,
-            on_progress=lambda progress: None if status is None else status.update(_line(progress)),
-        )
+        with others_to_stderr(engine == "ray"):
+            scored = score(
+                model,
+                tables if len(tables) > 1 else tables[0],
+                output,
+                proba=proba,
+                keep=keep or (),
+                id=row_id,
+                reading={"samples": samples, "on": on, "orient": None if orient == "auto" else orient, "layer": layer},
+                workers=workers,
+                memory_limit=memory_limit,
+                device=device,
+                engine=engine,
+                overwrite=overwrite,
+                raw=raw,
+                on_progress=lambda progress: None if status is None else status.update(_line(progress)),
+            )
     finally:
         if status is not None:
             status.stop()

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
-from scff.backbones.registry import CheckpointRef
+from scff.backbones.loaded import CheckpointRef
 from scff.errors import DataError, DataWarning, SCFFError, one_line
 from scff.estimators.fitted import Fitted
 from scff.estimators.input import Given, given_queries, given_support, is_plain

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 
-from scff.backbones.registry import CheckpointRef, load_backbone, on_this_machine
+from scff.backbones.loaded import CheckpointRef, load_backbone
+from scff.backbones.registry import on_this_machine
 from scff.errors import BackboneError
 from scff.estimators.base import FoldedEstimator
 from scff.estimators.explained import Explained

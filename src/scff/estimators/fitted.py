@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from scff.backbones.registry import CheckpointRef, reload_backbone
+from scff.backbones.loaded import CheckpointRef, reload_backbone
 from scff.errors import ModelFileError, SCFFError
 from scff.fold.kept import Kept
 from scff.gate.record import TailGate

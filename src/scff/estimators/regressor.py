@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import RegressorMixin
 
-from scff.backbones.registry import CheckpointRef, choose_auto, load_backbone
+from scff.backbones.loaded import CheckpointRef, load_backbone
+from scff.backbones.registry import choose_auto
 from scff.estimators.base import FoldedEstimator
 from scff.estimators.explained import Explained
 from scff.estimators.fitted import Fitted

@@ -17,7 +17,7 @@ from joblib import Parallel, delayed
 from sklearn.base import is_classifier, is_regressor
 
 import scff
-from scff.backbones.registry import staying_loaded
+from scff.backbones.loaded import staying_loaded
 from scff.errors import DataError
 from scff.estimators.input import given_support
 from scff.evaluate.baselines import Unavailable, choose

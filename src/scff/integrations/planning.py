@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from scff.backbones.registry import choose_auto, load_backbone
+from scff.backbones.loaded import load_backbone
+from scff.backbones.registry import choose_auto
 from scff.fold.threads import default_workers
 from scff.memory.budget import parse_bytes
 from scff.memory.device import resolve_device

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from scff.backbones.registry import CheckpointRef
+from scff.backbones.loaded import CheckpointRef
 from scff.estimators.fitted import Fitted
 from scff.gate.decide import TailMap
 from scff.gate.record import TailGate, TailRule

@@ -19,7 +19,8 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from scff.backbones.base import Backbone
-from scff.backbones.registry import load_backbone, locate
+from scff.backbones.loaded import load_backbone
+from scff.backbones.registry import locate
 from scff.backbones.weights.checkpoints import sha256
 from scff.pretrain import network
 from scff.pretrain.causal import causal_tasks

@@ -180,7 +180,8 @@ class Manifest:
 
     def _check(self, there: Mapping[str, Any]) -> None:
         if f"{FOLDER}/head.json" not in there:
-            strangers = [name for name in there if not name.startswith(f"{FOLDER}/")]
+            # What begins with a dot or an underscore is a note of whoever made the folder, and no reader's table.
+            strangers = [name for name in there if not any(step[:1] in "._" for step in name.split("/"))]
             if strangers:
                 raise DataError(
                     f"{self._folder} holds {strangers[0]!r}, which no run of `scff predict` has noted; choose an empty "

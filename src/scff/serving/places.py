@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import unquote
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
@@ -20,6 +21,7 @@ from scff.tables.atomic import write_atomically
 __all__ = ["Part", "Place", "digest_of", "parts_of", "place_of", "side_by_side"]
 
 _PARQUET = (".parquet", ".pq")
+_MISSING = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True)
@@ -160,10 +162,11 @@ class Part:
         return self.name if self.is_parquet else f"{self.name}.parquet"
 
     @property
-    def partition(self) -> dict[str, str]:
-        """Columns that the folders on the way spell out, as ``day=3`` does."""
+    def partition(self) -> dict[str, str | None]:
+        """Columns that the folders on the way spell out, as ``day=3`` does; None where one says that it is missing."""
         folders = (folder.partition("=") for folder in self.name.split("/")[:-1])
-        return {name: value for name, equals, value in folders if equals and name}
+        spelt = {unquote(name): value for name, equals, value in folders if equals and name}
+        return {name: None if value == _MISSING else unquote(value) for name, value in spelt.items()}
 
 
 def place_of(where: Any, options: Mapping[str, Any] | None = None) -> Place:
@@ -242,7 +245,9 @@ def _is_data(name: str) -> bool:
 
 
 def _part(name: str, place: Place, facts: Mapping[str, Any]) -> Part:
-    known = (facts.get(key) for key in ("ETag", "etag", "generation", "mtime", "LastModified", "last_modified"))
+    known = (
+        facts.get(key) for key in ("ETag", "etag", "generation", "mtime", "LastModified", "last_modified", "created")
+    )
     stamp = next((str(value) for value in known if value is not None), "")
     return Part(name, place, int(facts["size"]), stamp)
 
@@ -259,10 +264,16 @@ def _listed_parts(places: Sequence[Place]) -> list[Part]:
     while all(len(path) > common + 1 and path[common] == steps[0][common] for path in steps):
         common += 1
     names = ["/".join(path[common:]) for path in steps]
-    return [
+    parts = [
         _part(name, place, place.fs.info(place.path))
         for name, place in sorted(zip(names, places, strict=True), key=lambda pair: pair[0])
     ]
+    taken: dict[str, Part] = {}
+    for part in parts:
+        if (other := taken.setdefault(part.output, part)) is not part:
+            why = "is named twice" if other.name == part.name else f"and {part.name} would have one name in the output"
+            raise DataError(f"{other.name} {why}; name every table once, or score them apart.")
+    return parts
 
 
 def _dataset_parts(dataset: Any) -> list[Part]:

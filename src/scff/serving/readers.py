@@ -7,11 +7,11 @@ for one row, is read as a whole by `scff.tables.reading`.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,6 @@ __all__ = ["Batch", "Reader", "Reading", "opened"]
 Batch = tuple[Any, Mapping[str, Any], float]
 """Rows for the model, kept columns as Arrow has them, and the share of the part that they are."""
 
-_MISSING = "__HIVE_DEFAULT_PARTITION__"
 # What pandas calls an index without a name in a Parquet file, and what it is called in predictions.
 _INDEX, ROW = "__index_level_0__", "row"
 # Rows that are looked at for a column of row names.
@@ -108,12 +107,19 @@ class _Streamed:
         names = scorer.names
         self._constant = {name: value for name, value in part.partition.items() if name in names}
         scorer.check_names([*schema.names, *self._constant])
+        self._values = _values(self._constant, scorer)
         index = [name for name in (schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(name, str)]
         keys = [reading.id] if reading.id is not None else index or self._found(reading)
-        self._kept = list(dict.fromkeys([*keys, *reading.keep]))
+        # What a folder says goes with the folder: its parts have the same one among the predictions.
+        keep = [name for name in reading.keep if name in schema.names or name not in part.partition]
+        self._kept = list(dict.fromkeys([*keys, *keep]))
         missing = next((name for name in self._kept if name not in schema.names), None)
         if missing is not None:
             raise DataError(f"The column {missing!r} that is to be kept is missing.")
+        read = {*names, *self._kept}
+        twice = next((name for name, times in Counter(schema.names).items() if times > 1 and name in read), None)
+        if twice is not None:
+            raise DataError(f"There are two columns {twice!r}; rename one.")
         self.carried = pa.schema(
             [pa.field(ROW if name == _INDEX else name, _plain(schema.field(name).type)) for name in self._kept]
         )
@@ -133,7 +139,7 @@ class _Streamed:
             table = pa.Table.from_batches([batch])
             frame = as_frame(table.select(in_file))
             if self._constant:
-                frame = frame.assign(**_values(self._constant, scorer))[names]
+                frame = frame.assign(**self._values)[names]
             columns = (table.column(name) for name in kept)
             yield frame, dict(zip(self.carried.names, columns, strict=True)), len(frame) / total
 
@@ -174,12 +180,17 @@ class _Whole:
             yield table.rows(start, start + rows), dict(zip(some.column_names, some.columns, strict=True)), share
 
 
-def _values(partition: Mapping[str, str], scorer: Scorer) -> dict[str, Any]:
+def _values(partition: Mapping[str, str | None], scorer: Scorer) -> dict[str, Any]:
     """What the folders of a part say of its rows, as the model was told it."""
-    found: dict[str, Any] = {}
-    for name, text in partition.items():
-        value = None if text == _MISSING else unquote(text)
-        found[name] = (np.nan if value is None else float(value)) if scorer.is_number(name) else value
+    found: dict[str, Any] = dict(partition)
+    for name, value in partition.items():
+        if scorer.is_number(name):
+            try:
+                found[name] = np.nan if value is None else float(value)
+            except ValueError as error:
+                raise DataError(
+                    f"The column {name!r} was numeric at fit, and its folder says {value!r}; give a number."
+                ) from error
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -108,7 +109,7 @@ def score(
         parts = [side_by_side(source, storage_options)]
     else:
         parts = parts_of(source, storage_options)
-    _keep_apart(parts, target)
+    _keep_apart(parts, target, several=len(parts) > 1 or _is_folder(source, storage_options))
     count = _count(workers, parts, target)
     limit = None if memory_limit is None else parse_bytes(memory_limit)
     options = {name: value for name, value in (reading or {}).items() if value}
@@ -161,15 +162,28 @@ def _within(job: Job, limit: int | None, count: int) -> Job:
 
 
 def _carried(job: Job, parts: Iterable[Part]) -> pa.Schema:
-    """What all parts carry; the first one that can be read says it."""
+    """What all parts carry; the first one that can be read says it, but for types of columns that it has nothing in."""
     first: DataError | None = None
+    known: pa.Schema | None = None
     for part in parts:
         try:
-            return carried(job, part)
+            found = carried(job, part)
         except DataError as error:
             first = first or error
-    assert first is not None
-    raise first
+            continue
+        known = found if known is None else _typed(known, found)
+        if pa.null() not in known.types:
+            return known
+    if known is None:
+        assert first is not None
+        raise first
+    return known
+
+
+def _typed(known: pa.Schema, other: pa.Schema) -> pa.Schema:
+    """Columns of one part, the untyped ones with the types of another."""
+    fields = (other.field(f.name) if pa.types.is_null(f.type) and f.name in other.names else f for f in known)
+    return pa.schema(list(fields))
 
 
 def _count(workers: int | None, parts: Sequence[Part], target: Place) -> int:
@@ -182,14 +196,17 @@ def _count(workers: int | None, parts: Sequence[Part], target: Place) -> int:
     return min(len(parts), workers or cores())
 
 
-def _keep_apart(parts: Sequence[Part], target: Place) -> None:
+def _is_folder(source: Any, options: Mapping[str, Any] | None) -> bool:
+    return isinstance(source, str | os.PathLike) and place_of(source, options).is_folder()
+
+
+def _keep_apart(parts: Sequence[Part], target: Place, several: bool) -> None:
     """Refuse an output among the inputs: the next run would read it as one."""
     for part in parts:
         root = part.place.path.removesuffix(part.name).rstrip("/")
-        if type(part.place.fs) is type(target.fs) and f"{target.path.rstrip('/')}/".startswith(f"{root}/"):
-            inside = len(parts) > 1 or target.path == part.place.path
-            if inside:
-                raise DataError(f"The output {target} lies in the folder that is read; choose a place outside.")
+        inside = type(part.place.fs) is type(target.fs) and f"{target.path.rstrip('/')}/".startswith(f"{root}/")
+        if inside and (several or target.path == part.place.path):
+            raise DataError(f"The output {target} lies in the folder that is read; choose a place outside.")
 
 
 def _is_file(output: Any, target: Place) -> bool:

@@ -156,13 +156,13 @@ class LeafEncoder:
             for digit, whole in enumerate(caches):
                 part = KVCache() if labels is not None else whole[start : start + step]
                 y = None if labels is None else labels[digit].expand(len(block), -1)
-                embedded = embed(block, part, y, room)
+                embedded = embed(block, part, y, room)  # written over by the next
                 if fill:
                     _fill(whole, part, start, width)
+                if len(caches) > 1:
+                    embedded = embedded / len(caches)
                 total = embedded if total is None else total + embedded
             assert total is not None
-            if len(caches) > 1:
-                total = total / len(caches)
             out[:, n_cls + start : n_cls + start + len(block)] = total.transpose(0, 1)
         return out
 

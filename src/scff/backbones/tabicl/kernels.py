@@ -9,8 +9,10 @@ Shape legend: ``R`` rows or columns in a block, ``T`` tokens of each, ``I`` indu
 
 from __future__ import annotations
 
+import math
 import weakref
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,7 +20,7 @@ import torch.nn.functional as F
 from tabicl._model.kv_cache import KVCache, KVCacheEntry
 from tabicl._model.tabicl import TabICL
 
-from scff.backbones.tabicl.blocks import Block, Room, attend, centred, normed, split, times
+from scff.backbones.tabicl.blocks import Attention, Block, Layer, Room, apart, centred, gather, normed, split
 
 __all__ = ["Kernels"]
 
@@ -36,7 +38,7 @@ class Kernels:
     def __init__(self, model: TabICL) -> None:
         columns, rows = model.col_embedder, model.row_interactor
         self._size, self._classes = model.embed_dim, columns.max_classes
-        self._in = centred(columns.in_linear.weight, columns.in_linear.bias)
+        self._in = Layer.of(*centred(columns.in_linear.weight, columns.in_linear.bias))
         self._labels = columns.y_encoder if columns.target_aware else None
         self._induced = [_Induced.of(block) for block in columns.tf_col.blocks]
         encoder = rows.tf_row
@@ -45,8 +47,7 @@ class Kernels:
         half = torch.arange(size // 2)
         pairs = torch.arange(size) if encoder.rope.interleaved else torch.stack([half, half + size // 2], 1).flatten()
         self._turned = [Block.of(block, pairs) for block in encoder.blocks]
-        self._together = [torch.cat([b.query, b.key, b.value], dim=1) for b in self._turned[:-1]]
-        self._last = torch.cat([self._turned[-1].key, self._turned[-1].value], dim=1)
+        self._together = [Layer.together(b.query, b.key, b.value) for b in self._turned[:-1]]
         self._frequency = encoder.rope.freqs
         self._turns = torch.empty(0, 0)
         self._out_norm, self._n_class_tokens = rows.out_ln, rows.num_cls
@@ -72,24 +73,33 @@ class Kernels:
         room : Room
             That of the leaf.
         """
-        x_RTE = F.linear(features_RTg, *self._in)
+        n, n_tokens, group = features_RTg.shape
+        x_RTE = self._in(features_RTg.reshape(-1, group), "embedded", room).view(n, n_tokens, -1)
         if self._labels is not None and y_RT is not None:
             label = self._labels(y_RT[:1].float() if self._classes > 0 else y_RT[:1, :, None])
             x_RTE += label - label.mean(dim=-1, keepdim=True)
-        n, n_tokens, size = x_RTE.shape
+        size = self._size
         for index, layer in enumerate(self._induced):
             second, tokens = layer.second, normed(x_RTE.view(-1, size), layer.second.eps[0], room)
             if y_RT is None:
-                asked = times(tokens, second.query, "asked", room)[:, :-1].view(n, n_tokens, -1)
-                key, value = kept.kv[index].key, F.pad(kept.kv[index].value, (0, 1), value=1.0)
+                asked = second.query(tokens, "asked", room).view(n, n_tokens, -1)
+                entry = kept.kv[index]
+                key = room.empty("key", *entry.key.shape).copy_(entry.key)
+                value = room.empty("value", *entry.value.shape[:-1], size // second.heads + 1, fill=1.0)
+                value[..., :-1] = entry.value
             else:
-                asked = times(tokens, layer.reading, "read", room)[:, :-1].view(n, n_tokens, -1)
-                hidden_RIE = layer.learn(index, asked[..., size:], room)
+                asked = layer.reading(tokens, "read", room).view(n, n_tokens, -1)
+                told = tokens.view(n, n_tokens, size) if layer.few else asked[..., size:]
+                hidden_RIE = layer.learn(index, told, room)
                 read = normed(hidden_RIE.view(-1, size), second.eps[0], room)
-                learned = times(read, layer.telling, "told", room)[:, :-1].view(*hidden_RIE.shape[:2], -1)
+                learned = layer.telling(read, "told", room).view(*hidden_RIE.shape[:2], -1)
                 key, value = split(learned[..., :size], second.heads), split(learned[..., size:], second.heads)
                 kept.kv[index] = KVCacheEntry(key=key.contiguous(), value=value[..., :-1].contiguous())
-            x_RTE = second.finish(x_RTE, attend(split(asked[..., :size], second.heads), key, value, room), room)
+            attention = room.view(
+                ("second", n, n_tokens, y_RT is None),
+                partial(Attention.of, split(asked[..., :size], second.heads), key, value, room),
+            )
+            x_RTE = second.finish(x_RTE, attention(), room)
         return x_RTE
 
     def aggregate(self, e_RTE: torch.Tensor, room: Room) -> torch.Tensor:
@@ -98,21 +108,21 @@ class Kernels:
         first = e_RTE[:, : self._n_class_tokens]
         first -= first.mean(dim=-1, keepdim=True)
         turn = self._turn(n_tokens)
-        for block, weight in zip(self._turned[:-1], self._together, strict=True):
-            read = times(normed(e_RTE.view(-1, size), block.eps[0], room), weight, "read", room)
-            qkv = read[:, :-1].view(n, n_tokens, -1)
-            _rotate(qkv, turn)
-            q, k, v = (split(qkv[..., i * size : j * size if j else None], block.heads) for i, j in _PARTS)
-            e_RTE = block.finish(e_RTE, attend(q, k, v, room), room)
+        heads = self._turned[0].heads
+        for block, layer in zip(self._turned[:-1], self._together, strict=True):
+            qkv = layer(normed(e_RTE.view(-1, size), block.eps[0], room), "read", room)
+            turning, attention = room.view(("rows", n, n_tokens), partial(_rows, qkv, n, size, heads, room))
+            turning *= turn
+            e_RTE = block.finish(e_RTE, attention(), room)
         block = self._turned[-1]  # only the class tokens ask here
         tokens = normed(e_RTE.view(-1, size), block.eps[0], room)
-        kv = times(tokens, self._last, "last", room)[:, :-1].view(n, n_tokens, -1)
-        _rotate(kv, turn[:, : size // 2])
-        asking = tokens.view(n, n_tokens, -1)[:, : self._n_class_tokens]
-        asked = asking @ block.query
-        _rotate(asked, turn[: self._n_class_tokens, : size // 2])
-        q, k, v = (split(part, block.heads) for part in (asked, kv[..., :size], kv[..., size:]))
-        out: torch.Tensor = self._out_norm(block.finish(first.clone(), attend(q, k, v, room), room)).flatten(-2)
+        tokens_RTE = tokens.view(n, n_tokens, size)
+        asked = block.query(tokens_RTE[:, : self._n_class_tokens].flatten(0, 1), "asked", room)
+        asked_RCE, key_RTE = asked.view(n, -1, size), block.key(tokens, "last", room).view(n, n_tokens, size)
+        _pairs(asked_RCE).mul_(turn[: self._n_class_tokens, : size // 2])
+        _pairs(key_RTE).mul_(turn[:, : size // 2])
+        read = gather(apart(asked_RCE, block.heads, room), key_RTE, tokens_RTE, block, room)
+        out: torch.Tensor = self._out_norm(block.finish(first.clone(), read, room)).flatten(-2)
         return out
 
     def _turn(self, n_tokens: int) -> torch.Tensor:
@@ -124,10 +134,6 @@ class Kernels:
         return turns[:n_tokens]
 
 
-#: Where queries, keys and values begin and end, in embedding widths.
-_PARTS = ((0, 1), (1, 2), (2, None))
-
-
 @dataclass(frozen=True, eq=False)
 class _Induced:
     """A layer of the column embedding: inducing points read the support, and every row reads them."""
@@ -135,48 +141,61 @@ class _Induced:
     points_IE: torch.Tensor
     first: Block
     second: Block
-    reading: torch.Tensor  # what both blocks make of the tokens: queries of the second, keys and values of the first
-    telling: torch.Tensor  # keys and values of the second
+    reading: Layer  # what is made of every token: queries of the second block, keys and values of the first
+    telling: Layer  # keys and values of the second
     scalable: Any
+    few: bool  # points: they meet the tokens themselves, and only what they take becomes values
 
     @classmethod
     def of(cls, layer: Any) -> _Induced:
         """Pack one of TabICL's."""
         first, second = Block.of(layer.multihead_attn1), Block.of(layer.multihead_attn2)
+        few = first.heads * len(layer.ind_vectors) <= 2 * layer.ind_vectors.shape[1]
         return cls(
             layer.ind_vectors - layer.ind_vectors.mean(dim=-1, keepdim=True),
             first,
             second,
-            torch.cat([second.query, first.key, first.value], dim=1),
-            torch.cat([second.key, second.value], dim=1),
+            second.query if few else Layer.together(second.query, first.key, first.value),
+            Layer.together(second.key, second.value),
             layer.multihead_attn1.attn.ssmax_layer,
+            few,
         )
 
     def learn(self, index: int, read_RTE: torch.Tensor, room: Room) -> torch.Tensor:
         """What the inducing points take from the support of each column; their queries are the same for all."""
-        block, size = self.first, self.points_IE.shape[1]
-        q = room.once(("queries", index), lambda: self._ask(read_RTE.shape[1]))
-        k, v = split(read_RTE[..., :size], block.heads), split(read_RTE[..., size:], block.heads)
+        block, size, n_rows = self.first, self.points_IE.shape[1], read_RTE.shape[1]
         hidden_RIE = room.empty("induced", len(read_RTE), *self.points_IE.shape)
         hidden_RIE.copy_(self.points_IE)
-        return block.finish(hidden_RIE, attend(q, k, v, room), room)
+        if self.few:
+            met = room.once(("queries", index), lambda: block.met(self._ask(n_rows)[0]))
+            return block.finish(hidden_RIE, gather(met, read_RTE, read_RTE, block, room), room)
+        q = room.once(("queries", index), lambda: self._ask(n_rows))
+        k, v = split(read_RTE[..., :size], block.heads), split(read_RTE[..., size:], block.heads)
+        attention = room.view(("first", index, *read_RTE.shape), lambda: Attention.of(q, k, v, room))
+        return block.finish(hidden_RIE, attention(), room)
 
     def _ask(self, n_rows: int) -> torch.Tensor:
         block = self.first
-        q = split((normed(self.points_IE, block.eps[0], Room()) @ block.query)[None], block.heads)
+        q = split(block.query(normed(self.points_IE, block.eps[0], Room()), "asked", Room())[None], block.heads)
         if self.scalable is None:
             return q
-        # TabICL scales what it projects before the root of the width does.
-        root = q.shape[-1] ** -0.5
+        # TabICL scales what it projects, before the root of the width and the logarithm do.
+        root = q.shape[-1] ** -0.5 * math.log2(math.e)
         asked: torch.Tensor = self.scalable(q / root, n_rows) * root
         return asked
 
 
-def _rotate(x_RTE: torch.Tensor, turn_Tc: torch.Tensor) -> None:
-    """Turn the leading pairs of numbers in place."""
-    n = turn_Tc.shape[1]
-    pairs = torch.view_as_complex(x_RTE[..., : 2 * n].view(*x_RTE.shape[:-1], n, 2))
-    pairs *= turn_Tc
+def _rows(qkv_ME: torch.Tensor, n: int, size: int, heads: int, room: Room) -> tuple[torch.Tensor, Attention]:
+    """What rotary positions turn, and the attention of a block of rows."""
+    qkv = qkv_ME.view(n, -1, qkv_ME.shape[1])
+    parts = (qkv[..., :size], qkv[..., size : 2 * size], qkv[..., 2 * size :])
+    q, k, v = (split(part, heads) for part in parts)
+    return _pairs(qkv[..., : 2 * size]), Attention.of(q, k, v, room)
+
+
+def _pairs(x_RTE: torch.Tensor) -> torch.Tensor:
+    """Pairs of numbers as complex ones."""
+    return torch.view_as_complex(x_RTE.view(*x_RTE.shape[:-1], -1, 2))
 
 
 def _provided_for(model: TabICL) -> bool:

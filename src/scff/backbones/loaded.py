@@ -1,0 +1,112 @@
+"""Loaded weights: once for a process and device, shared by all who ask; found again by models fitted with them."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scff.backbones.registry import called, locate
+from scff.backbones.spec import Task
+from scff.backbones.weights import checkpoints
+from scff.errors import CheckpointError, CheckpointMissing
+
+if TYPE_CHECKING:
+    import torch
+
+    from scff.backbones.base import Backbone
+
+__all__ = ["CheckpointRef", "load_backbone", "reload_backbone", "staying_loaded"]
+
+_LOADED: weakref.WeakValueDictionary[tuple[str, str, str, bool], Any] = weakref.WeakValueDictionary()
+_HOLDERS: list[dict[tuple[str, str, str], Any]] = []
+# The last small one stays for the next fit: without that a loop of fits would read it again every time, which takes as
+# long as fitting a small table.
+_STAYS_BYTES = 32 << 20
+_stays: list[Any] = []
+
+
+@dataclass(frozen=True)
+class CheckpointRef:
+    """Which weights a fitted model speaks of; the weights themselves are never stored with it."""
+
+    backbone: str
+    path: str
+    sha256: str
+
+    @classmethod
+    def of(cls, backbone: Backbone) -> CheckpointRef:
+        """The reference of a loaded backbone."""
+        return cls(backbone.spec.name, str(backbone.path), checkpoints.sha256(Path(backbone.path)))
+
+
+def load_backbone(
+    backbone: str | os.PathLike[str], device: torch.device, task: Task = "classification", *, probe: bool = True
+) -> Backbone:
+    """Load a backbone by name, or from the path of a checkpoint.
+
+    A checkpoint is loaded once per process and device and shared: frozen weights have no state. Without ``probe`` an
+    upstream package is taken for the one that the adapter knows; whoever asks for one that is probed gets another.
+    """
+    spec, path = locate(backbone, task)
+    key = (spec.name, checkpoints.sha256(path), str(device))
+    loaded: Any = _LOADED.get((*key, True)) or (None if probe else _LOADED.get((*key, False)))
+    if loaded is None:
+        from scff.backbones.shared.probe import probed_before  # with torch, which a list of names does without
+
+        with nullcontext() if probe else probed_before():
+            loaded = spec.load(path, device)
+        _LOADED[*key, probe] = loaded
+        if path.is_file() and path.stat().st_size <= _STAYS_BYTES:
+            _stays[:] = [loaded]
+    for holder in _HOLDERS:
+        holder[key] = loaded
+    return loaded  # type: ignore[no-any-return]
+
+
+@contextmanager
+def staying_loaded() -> Iterator[None]:
+    """Keep weights in memory to the end of this block: models fitted one after the other read the file once."""
+    holder: dict[tuple[str, str, str], Any] = {}
+    _HOLDERS.append(holder)
+    try:
+        yield
+    finally:
+        _HOLDERS[:] = [other for other in _HOLDERS if other is not holder]
+
+
+def reload_backbone(
+    ref: CheckpointRef, device: torch.device, task: Task = "classification", *, probe: bool = True
+) -> Backbone:
+    """Load the weights a saved model was fitted with, from wherever they are now; ``probe`` as in `load_backbone`.
+
+    Raises
+    ------
+    CheckpointMissing, CheckpointError
+        If they are not on this machine, or others stand in their place.
+    """
+    spec = called(ref.backbone)
+    found = checkpoints.find(spec.weights) if spec is not None and spec.weights is not None else None
+    file = Path(ref.path).name
+    places = [(folder / file, str(folder / file)) for folder in checkpoints.folders()]
+    places.insert(0, (Path(ref.path), ref.path))
+    if found is not None:
+        places.insert(0, (found[0], ref.backbone))
+    for path, name in places:
+        if path.is_file() and checkpoints.sha256(path) == ref.sha256:
+            return load_backbone(name, device, task, probe=probe)
+    put = "put that file beside the model or into the directory named by SCFF_CHECKPOINT_DIR"
+    if any(path.is_file() for path, _ in places):
+        raise CheckpointError(
+            f"The weights of {ref.backbone!r} on this machine are not those this model was fitted with ({file}, sha256 "
+            f"{ref.sha256[:12]}...); {put}, or fit again."
+        )
+    if spec is not None and spec.weights is not None and (spec.weights.repo or spec.weights.fetch):
+        put = f"get them with `scff backbones fetch {spec.name}`, or {put}"
+    raise CheckpointMissing(
+        f"The weights this model was fitted with ({file}, sha256 {ref.sha256[:12]}...) are not on this machine; {put}."
+    )
