@@ -286,6 +286,29 @@ def test_an_evaluation_that_was_stopped_goes_on_where_it_was(tmp_path, monkeypat
         evaluate(X, y, resume=tmp_path / "folds", **options)
 
 
+def test_weights_stay_loaded_from_fold_to_fold_and_no_longer(monkeypatch):
+    from scff.backbones import registry
+
+    known, loads = registry.locate("nano")[0], []
+
+    class Spec:
+        def __getattr__(self, name):
+            return getattr(known, name)
+
+        def load(self, path, device):
+            loads.append(path)
+            return known.load(path, device)
+
+    monkeypatch.setattr(registry, "_LOADED", type(registry._LOADED)())
+    spec, path = Spec(), registry.checkpoints.fetch(known)
+    monkeypatch.setattr(registry, "locate", lambda backbone, task="classification": (spec, path))
+    X, y = table(40, 10)
+    model = FoldedClassifier("nano", method="raw-core")
+    evaluate(X, y, estimator=model, folds=4, repeats=1, baselines=["majority"])
+    assert len(loads) == 1
+    assert registry._HOLDERS == []
+
+
 def test_processes_change_nothing(tmp_path):
     X, y = table(40, 10)
     options = {"estimator": GaussianNB(), "folds": 3, "repeats": 1, "baselines": ["majority"]}
@@ -419,6 +442,18 @@ def test_the_command_reads_genes_in_rows_with_a_sample_sheet_and_patients(gene_t
         assert facts["scores"]["logistic"][name]["value"] == pytest.approx(value, abs=2e-3)
     assert facts["sentence"] in page.read_text().replace("&#x27;", "'")
     assert not list(gene_table.glob(".*.folds"))
+
+
+def test_an_evaluation_that_could_not_begin_leaves_no_folder(gene_table, monkeypatch):
+    def refuse(self, fold, model):
+        raise DataError("not today")
+
+    monkeypatch.setattr(Question, "answer", refuse)
+    sheet = ["--samples", gene_table / "meta.tsv", "-t", "dx"]
+    with pytest.raises(DataError, match="not today"):
+        command(gene_table / "expr.tsv.gz", *sheet, "-j", 1, "-o", gene_table / "never.html")
+    assert not list(gene_table.glob("*never*"))
+    assert not list(gene_table.glob(".never*"))
 
 
 @pytest.mark.parametrize(

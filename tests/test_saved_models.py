@@ -21,6 +21,8 @@ import scff
 from backbone_models import tiny_tabicl_regressor, tiny_tabpfn_v1
 from conftest import make_wide, paper
 from scff import FoldedClassifier, FoldedRegressor, TailRule
+from scff.backbones.shared.probe import _one_leaf as one_leaf
+from scff.backbones.shared.probe import probed
 from scff.errors import CheckpointError, CheckpointMissing, ModelFileError
 from scff.estimators.fitted import Fitted
 from scff.models.record import decode_fitted, encode_fitted
@@ -32,6 +34,7 @@ from scff.trials.coded import Coded
 from scff.trials.narrow import Company, Digest, Direct, Frequencies, Summarised
 from scff.trials.presentations import Core, LinkedCore, Paper, WithTail
 from scff.trials.reading import Choice
+from scff.trials.whole import Whole
 
 
 def equal(a, b):
@@ -455,6 +458,26 @@ def test_caches_stay_in_the_file_and_are_not_written_to(tmp_path, checkpoint_dir
 
 def scff_proba_after_pickle(model, rows):
     return pickle.loads(pickle.dumps(model)).predict_proba(rows)
+
+
+def test_a_model_with_caches_goes_over_its_rows_and_weights_no_more_than_it_must(tmp_path, monkeypatch):
+    X, y, Q = make_wide(n_columns=200)
+    clf = scff.FoldedClassifier("nano").fit(X, y)
+    clf.save(tmp_path / "model.scff", caches=True)
+    clf.save(tmp_path / "plain.scff")
+    assert set(scff.load(tmp_path / "model.scff").fitted_._recalled) >= {"equal/products", "shares/products"}
+    asked = []
+    monkeypatch.setattr("scff.backbones.registry._LOADED", {})
+    monkeypatch.setattr(
+        "scff.backbones.tabicl.files.probed", lambda backbone: asked.append("probe") or probed(backbone)
+    )
+    of = Whole.of
+    monkeypatch.setattr(Whole, "of", lambda *args: asked.append("rows") or of(*args))
+    monkeypatch.setattr("scff.backbones.shared.probe._one_leaf", lambda *args: asked.append("pass") or one_leaf(*args))
+    assert equal(scff.load(tmp_path / "model.scff").predict_proba(Q), clf.predict_proba(Q))
+    assert asked == ["probe"]  # which asks nothing of the model
+    assert equal(scff.load(tmp_path / "plain.scff").predict_proba(Q), clf.predict_proba(Q))
+    assert {"pass", "rows"} <= set(asked)  # weights that nobody has probed are not taken over by those who want it
 
 
 def test_caches_of_other_versions_are_left_aside(tmp_path, checkpoint_dir, monkeypatch):

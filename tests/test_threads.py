@@ -8,10 +8,12 @@ import time
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import ThreadpoolController
 
 from conftest import compile_anew, compiled, make_wide, paper
+from scff import FoldedClassifier
 from scff.fold.encode import FoldOptions
-from scff.fold.threads import default_workers, in_order
+from scff.fold.threads import default_workers, in_order, small_matrices
 from scff.tables.table import Table
 
 
@@ -102,3 +104,66 @@ def test_workers_follow_torchs_threads(monkeypatch):
         assert default_workers() == workers
         assert FoldOptions.on(torch.device("cpu"), "auto", "auto", False).workers == workers
         assert FoldOptions.on(torch.device("cuda"), "auto", "auto", False).workers == 1
+
+
+def test_items_are_made_one_by_one_in_the_calling_thread():
+    made, ahead = [], []
+
+    def items():
+        for i in range(12):
+            made.append(threading.current_thread())
+            yield i
+
+    with in_order(lambda i: (i, default_workers()), items(), 3, n=12) as ordered:
+        for i, inner in ordered:
+            ahead.append(len(made) - i)
+            assert inner == 1  # a thread of these starts no others
+    assert set(made) == {threading.current_thread()}
+    assert max(ahead) <= 4
+
+
+def test_passes_side_by_side_say_the_same_to_the_bit(monkeypatch):
+    X, y, Q = make_wide()
+    alone = FoldedClassifier(backbone="nano").fit(X, y)
+    answer = alone.predict_proba(Q)
+    share = max(1, torch.get_num_threads() // 3)
+    workers = []
+    monkeypatch.setattr("scff.fold.encode.default_workers", lambda: 3)
+    begun = torch.set_num_threads
+    monkeypatch.setattr(torch, "set_num_threads", lambda n: (workers.append(n), begun(n)))
+    before = torch.get_num_threads()
+    several = FoldedClassifier(backbone="nano").fit(X, y)
+    assert workers.count(share) >= 3  # threads were begun, and the number was put back
+    assert torch.get_num_threads() == before
+    if before == 1:  # products of several threads round differently
+        assert several.verdicts_ == alone.verdicts_
+        np.testing.assert_array_equal(several.predict_proba(Q), answer)
+    np.testing.assert_allclose(several.predict_proba(Q), answer, atol=1e-5)
+
+
+def test_a_model_that_shares_state_is_read_by_one_thread(monkeypatch):
+    X, y, _ = make_wide()
+    clf = FoldedClassifier(backbone="nano").fit(X, y)
+    case, _ = clf.fitted_.compiled()
+    monkeypatch.setattr("scff.fold.encode.default_workers", lambda: 3)
+    assert case.side_by_side == 3
+    monkeypatch.setattr(type(case.first_view), "thread_safe", False)
+    assert case.side_by_side == 1
+
+
+def test_small_matrices_leave_the_threads_as_they_were():
+    def threads():
+        return [lib.num_threads for lib in ThreadpoolController().select(user_api="blas").lib_controllers]
+
+    before = threads()
+    with small_matrices(), small_matrices():
+        assert set(threads()) == {1}
+    assert threads() == before
+
+    def overlapping(i):
+        with small_matrices():
+            time.sleep(0.01 * (i % 3))
+
+    with in_order(overlapping, range(20), 4) as ordered:
+        list(ordered)
+    assert threads() == before

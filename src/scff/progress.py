@@ -58,6 +58,10 @@ class Steps:
         self._bar.update(share - self.share)
         self.share = share
 
+    def rename(self, label: str) -> None:
+        """What is being done now."""
+        self._bar.set_description_str(label, refresh=False)
+
     def over(self, pieces: Iterable[T], size: float = 1.0) -> Iterator[T]:
         """Pieces of one size, each done when the next is asked for."""
         for piece in pieces:

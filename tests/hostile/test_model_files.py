@@ -253,6 +253,69 @@ def test_a_forged_list_of_arrays_is_refused_or_a_model(originals, cases, tally, 
                 tally("model files", "served")
 
 
+NUMBERS = (0, 1, -1, 3, 2**31 - 1, 2**53, -(2**63), 1e-320, 0.5, 1e308, -1e308, "nan", "inf")
+
+
+def forged_numbers(document):
+    """Every number of a document, the first of a list's, replaced by others that are numbers too."""
+    for path in nodes(document):
+        inside = document
+        for step in path:
+            inside = inside[step]
+        listed = any(isinstance(step, int) and step > 1 for step in path)
+        if isinstance(inside, int | float) and not isinstance(inside, bool) and not listed:
+            yield path
+
+
+def test_a_forged_number_is_refused_or_a_model(originals, whole, tally, tmp_path):
+    rng = random.Random("numbers")
+    path = tmp_path / "model.scff"
+    for content, rows in originals.values():
+        parts = parts_of(content)
+        document = json.loads(parts["model.json"])
+        for place in forged_numbers(document):
+            for number in rng.sample(NUMBERS, 4 if whole else 1):
+                other = json.loads(json.dumps(document))
+                inside = other
+                for step in place[:-1]:
+                    inside = inside[step]
+                inside[place[-1]] = number
+                pack(path, parts | {"model.json": json.dumps(other).encode()})
+                if is_refused(path):
+                    tally("model files", "refused")
+                else:
+                    predicts_or_says_why(path, rows)
+                    tally("model files", "served")
+
+
+NONSENSE = {
+    "not numbers": lambda values: b"\xff" * len(values),
+    "nothing": lambda values: bytes(len(values)),
+    "endless": lambda values: b"\x7f" * len(values),
+    "backwards": lambda values: values[::-1],
+}
+
+
+@pytest.mark.parametrize("kind", NONSENSE)
+@pytest.mark.parametrize("member", ["arrays.safetensors", "caches.safetensors"])
+def test_arrays_of_nonsense_are_refused_or_a_model(member, kind, originals, whole, tally, tmp_path):
+    path = tmp_path / "model.scff"
+    for content, rows in originals.values():
+        parts = parts_of(content)
+        if member not in parts:
+            continue
+        (size,) = struct.unpack("<Q", parts[member][:8])
+        head, data = parts[member][: 8 + size], parts[member][8 + size :]
+        spans = [entry["data_offsets"] for entry in json.loads(head[8:]).values()]
+        for start, stop in spans if whole else spans[:2]:
+            pack(path, parts | {member: head + data[:start] + NONSENSE[kind](data[start:stop]) + data[stop:]})
+            if is_refused(path):
+                tally("model files", "refused")
+            else:
+                predicts_or_says_why(path, rows)
+                tally("model files", "served")
+
+
 class Trap:
     """A pickle that leaves a mark when it is read."""
 
@@ -422,9 +485,37 @@ def test_what_is_no_file_is_refused(tmp_path, tally):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
-    for name in ("pipe", "folder", "dangling", "missing"):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for name in ("pipe", "folder", "dangling", "missing", "loop", "a" * 5000, "\0", "\ud800"):
         assert is_refused(tmp_path / name)
         tally("model files", "refused")
+    for path in (None, 3, b"model.scff", object(), ["model.scff"], "/dev/zero"):
+        assert is_refused(path), path
+        tally("model files", "refused")
+
+
+def test_a_model_is_written_to_a_file_or_not_at_all(tmp_path, tally):
+    rng = np.random.default_rng(0)
+    model = FoldedClassifier("nano", method="raw-core").fit(rng.normal(size=(20, 5)), np.arange(20) % 2)
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    places = [tmp_path, tmp_path / "loop", tmp_path / "a" / "b", "/dev/full", "a\0b", tmp_path / "\ud800", "b" * 5000]
+    for place in (*places, None, 3, b"model.scff"):
+        with pytest.raises(SCFFError):
+            model.save(place)
+        tally("model files", "refused")
+    assert [path.name for path in tmp_path.iterdir()] == ["loop"]
+    assert (tmp_path / "loop").is_symlink()
+    for name, value in {"leaf_width": -3, "fdr": float("nan"), "cache": "nope", "random_state": None}.items():
+        with pytest.raises(SCFFError, match=name):  # what could not be read again is not written
+            FoldedClassifier.save(clone_with(model, name, value), tmp_path / "model.scff")
+        tally("model files", "refused")
+    assert not (tmp_path / "model.scff").exists()
+
+
+def clone_with(model, name, value):
+    """A fitted model, one of whose arguments was set since."""
+    other = pickle.loads(pickle.dumps(model))
+    return other.set_params(**{name: value})
 
 
 def test_a_format_of_the_future_is_refused_with_its_name(originals, tmp_path):

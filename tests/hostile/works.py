@@ -128,8 +128,8 @@ def scff(
     return os.waitstatus_to_exitcode(status), text
 
 
-def _wait_for_workers(session: int, patience: float = 30.0) -> None:
-    """Assert that the processes of a command that is gone go too."""
+def _wait_for_workers(session: int, patience: float = 240.0) -> None:
+    """Assert that the processes of a command that is gone go too: one that is still importing notices it late."""
     deadline = time.monotonic() + patience
     while left := _members(session):
         assert time.monotonic() < deadline, f"still there: {left}"

@@ -91,7 +91,8 @@ class RowView(View, Protocol):
     Attributes
     ----------
     thread_safe : bool, optional
-        Whether leaves may be encoded in several threads at once, after the widest of them; not where it is missing.
+        Whether leaves may be encoded, and other views of the model read, in several threads at once, after the first
+        call; not where it is missing.
     """
 
     def footprint(self, width: int) -> Footprint:

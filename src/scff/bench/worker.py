@@ -219,12 +219,17 @@ def _is_out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.cuda.OutOfMemoryError) or "can't allocate memory" in text or "out of memory" in text
 
 
+#: Longest folder of a socket, in bytes: a fork server has one there, and its name may have a hundred on every system.
+_SOCKET = 80
+
+
 def _context(request: ArmRequest) -> Any:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
+    if len(os.fsencode(_meet_in_scratch().path)) > _SOCKET:
+        return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["__main__", "scff.bench.worker", "scff.bench.nursery"])
-    _meet_in_scratch()
     _start_server(request.backbone if request.arm.needs_backbone else "")
     return context
 

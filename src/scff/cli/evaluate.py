@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,7 +18,7 @@ from scff.cli.estimator import estimator_for
 from scff.cli.options import Backbone, Json, Method, TaskOption, TrialsName, Verbose
 from scff.cli.output import print_json, print_notes
 from scff.cli.reading import Reading, with_reading
-from scff.errors import DataError
+from scff.errors import DataError, SCFFError
 from scff.names import EngineName
 
 if TYPE_CHECKING:
@@ -34,7 +36,8 @@ def evaluate(
     folds: Annotated[str | None, typer.Option(help="A number, or leave-one-out; chosen by default.")] = None,
     repeats: Annotated[int | None, typer.Option(help="Rounds of folds; 3 below 500 rows, otherwise 1.")] = None,
     baselines: Annotated[
-        list[str] | None, typer.Option("--baseline", help="Plain model to compare with; repeatable. All by default.")
+        list[str] | None,
+        typer.Option("--baseline", help="logistic, elastic-net, random-forest, ...; repeatable, all by default."),
     ] = None,
     backbone: Backbone = "auto",
     method: Method = "auto",
@@ -78,20 +81,21 @@ def evaluate(
         else (f"what was done is in {folder}, and the same command goes on from there")
     )
     when_interrupted(done if output is None else f"{output} is not written; {done}")
-    evaluation = run(
-        data.table,
-        data.y,
-        estimator=estimator,
-        groups=data.groups,
-        folds=dealt,
-        repeats=repeats,
-        baselines=baselines or None,
-        seed=seed,
-        n_jobs=jobs or min(_MOST_PROCESSES, os.cpu_count() or 1),
-        engine=engine,
-        resume=folder,
-        verbose=wants_bars(as_json),
-    )
+    with busy("evaluating", as_json), _nothing_left(folder if resume is None else None):
+        evaluation = run(
+            data.table,
+            data.y,
+            estimator=estimator,
+            groups=data.groups,
+            folds=dealt,
+            repeats=repeats,
+            baselines=baselines or None,
+            seed=seed,
+            n_jobs=jobs or min(_MOST_PROCESSES, os.cpu_count() or 1),
+            engine=engine,
+            resume=folder,
+            verbose=wants_bars(as_json),
+        )
     if output is not None:
         evaluation.save_html(output, title=f"{reading.target} in {reading.files}")
         when_interrupted(f"{output} is written")
@@ -102,6 +106,17 @@ def evaluate(
     print_notes(data.notes)
     _show(evaluation, output)
     return None
+
+
+@contextlib.contextmanager
+def _nothing_left(folder: Path | None) -> Iterator[None]:
+    """Where not a single fold could be asked, leave no folder that nobody asked for."""
+    try:
+        yield
+    except SCFFError:
+        if folder is not None and not any(folder.glob("fold-*")):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _folds(text: str | None) -> Any:
@@ -122,7 +137,9 @@ def _show(evaluation: Evaluation, output: Path | None) -> None:
 
     main = evaluation.metric
     others = [name for name in evaluation.scores["scff"] if name not in (main, "balanced_accuracy")]
-    out.print(f"{evaluation.n_rows} rows, {evaluation.n_columns} columns; {evaluation.splits.words}", soft_wrap=True)
+    out.print(
+        f"{evaluation.n_rows:,} rows, {evaluation.n_columns:,} columns; {evaluation.splits.words}", soft_wrap=True
+    )
     grid = RichTable("model", f"{METRICS[main]} (95 %)", *(METRICS[name] for name in others), box=None, pad_edge=False)
     for model, words in evaluation.models.items():
         scores = evaluation.scores[model]

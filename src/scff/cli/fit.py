@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,15 @@ import typer
 from scff.cli.console import busy, out, wants_bars, when_interrupted
 from scff.cli.estimator import estimator_for
 from scff.cli.options import Backbone, Fdr, Json, LeafWidth, Method, Routing, Tail, TaskOption, TrialsName, Verbose
-from scff.cli.output import block_lines, describe, fit_facts, print_json, print_notes, read_lines
+from scff.cli.output import (
+    block_lines,
+    describe,
+    fit_facts,
+    print_json,
+    print_notes,
+    read_lines,
+    target_in_short,
+)
 from scff.cli.reading import Reading, with_reading
 
 if TYPE_CHECKING:
@@ -35,7 +44,8 @@ def fit(
     trials: TrialsName = "auto",
     memory_limit: Annotated[str | None, typer.Option(help="Budget for added memory, such as 2GiB.")] = None,
     n_estimators: Annotated[
-        str, typer.Option(help="The backbone's own ensemble views to average: 1, 2, ... or auto.")
+        str,
+        typer.Option(help="The backbone's own ensemble views to average: 1, 2, ... or auto.", rich_help_panel="Method"),
     ] = "1",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, ...")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of ensemble views and random routing.")] = 0,
@@ -70,19 +80,18 @@ def fit(
     when_interrupted(f"{output} is written")
     if as_json:
         return print_json({"model": str(output), "task": found.name, "notes": data.notes} | fit_facts(model))
-    _show(model, found, reading.files)
-    print_notes(data.notes)
+    _show(model, found, reading.files, data.notes)
     for i, flag in enumerate(model.fitted_.flags):
         out.print(f"{'look' if i == 0 else '':<10}{flag.sentence}", soft_wrap=True)
     out.print(f"written   {output} in {sum(model.seconds_.values()):.1f} s", soft_wrap=True)
     return None
 
 
-def _show(model: FoldedClassifier | FoldedRegressor, task: Task, name: str) -> None:
+def _show(model: FoldedClassifier | FoldedRegressor, task: Task, name: str, notes: Sequence[str]) -> None:
     fitted = model.fitted_
     rows, columns = fitted.support.shape
-    kind = "numbers" if fitted.classes is None else f"{len(fitted.classes)} classes"
-    out.print(f"{name}: {rows} rows, {columns} columns, {kind}", soft_wrap=True)
+    out.print(f"{name}: {rows:,} rows, {columns:,} columns, {target_in_short(fitted)}", soft_wrap=True)
+    print_notes(notes)
     if task.doubt:
         other = "number" if task.name == "class" else "class"
         out.print(f"task      {task.name}: {task.reason}; --task {other} takes them the other way", soft_wrap=True)

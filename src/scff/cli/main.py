@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
 import warnings
+from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
@@ -26,6 +28,7 @@ __all__ = ["app", "main"]
 app = typer.Typer(
     name="scff",
     help="Frozen tabular foundation models on tables of any width.",
+    epilog="Begin with: scff evaluate TABLE --target COLUMN -o page.html",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -99,6 +102,7 @@ def main() -> NoReturn:
         command = context.command_path if context is not None else "scff"
         message = error.format_message().rstrip(".")
         _stop(f"{message}; `{command} --help` says what there is.")
+    gc.freeze()  # Python would look through all that is left once more before it goes: a second, after torch
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -107,7 +111,8 @@ _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__na
 
 
 def _stop(sentence: str, code: int = 2) -> NoReturn:
-    err.print("scff: " + " ".join(sentence.split()), soft_wrap=True)
+    with suppress(OSError):  # the place where it is said may be what has no room
+        err.print("scff: " + " ".join(sentence.split()), soft_wrap=True)
     sys.exit(code)
 
 

@@ -68,11 +68,11 @@ _ELSEWHERE = "://"  # a URL; whoever opens it knows whether something is there
 _FILES = "CSV, TSV, Parquet, h5ad, 10x folder, ... Several become blocks of one table; NAME=FILE names a block."
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-Tables = Annotated[list[str], typer.Argument(metavar="TABLE...", help=_FILES, callback=_existing_tables)]
+Tables = Annotated[list[str], typer.Argument(metavar="TABLE", help=_FILES, callback=_existing_tables)]
 Scored = Annotated[
     list[str],
     typer.Argument(
-        metavar="TABLE...",
+        metavar="TABLE",
         help="A table of any known format, a folder of Parquet files, or the URL of either. Several are scored one "
         "after the other, or side by side where the model was fitted so.",
         callback=_existing_tables,
@@ -80,15 +80,28 @@ Scored = Annotated[
 ]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="File written by `scff fit`.", callback=_existing_model)]
 Target = Annotated[str, typer.Option("--target", "-t", help="Name of the label column.")]
-LeafWidth = Annotated[int, typer.Option(help="Most columns in a leaf.")]
-Fdr = Annotated[float, typer.Option(help="Level of the Benjamini-Hochberg count that sizes the Core.")]
+_METHOD = "Method"
+LeafWidth = Annotated[int, typer.Option(help="Most columns in a leaf.", rich_help_panel=_METHOD)]
+Fdr = Annotated[
+    float,
+    typer.Option(help="Level of the Benjamini-Hochberg count that sizes the Core.", rich_help_panel=_METHOD),
+]
 Backbone = Annotated[str, typer.Option("--backbone", "-b", help="Name, path of a checkpoint, or auto.")]
 Engine = Annotated[EngineName, typer.Option(help="ray scores the files of a directory on a cluster.")]
-Method = Annotated[MethodOrAuto, typer.Option(help="auto is the best this library knows, scff the paper's method.")]
-Routing = Annotated[RankRouting, typer.Option(help="random is the paper's control: a Core drawn at random.")]
-Tail = Annotated[str, typer.Option(help=f"What lets the Tail in: {', '.join(TAILS)}.")]
+Method = Annotated[
+    MethodOrAuto,
+    typer.Option(help="auto is the best this library knows, scff the paper's method.", rich_help_panel=_METHOD),
+]
+Routing = Annotated[
+    RankRouting,
+    typer.Option(help="random is the paper's control: a Core drawn at random.", rich_help_panel=_METHOD),
+]
+Tail = Annotated[str, typer.Option(help=f"What lets the Tail in: {', '.join(TAILS)}.", rich_help_panel=_METHOD)]
 TrialsName = Annotated[
-    str, typer.Option(help=f"How much method auto may ask of held-back rows: {', '.join(map(str, TRIALS))}.")
+    str,
+    typer.Option(
+        help=f"How much method auto may ask of held-back rows: {', '.join(map(str, TRIALS))}.", rich_help_panel=_METHOD
+    ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the log.", callback=show_log)]
 TaskOption = Annotated[

@@ -14,6 +14,7 @@ from scff.report.readings import mixed, sureness
 
 if TYPE_CHECKING:
     from scff.estimators.base import FoldedEstimator as Model
+    from scff.estimators.fitted import Fitted
     from scff.gate.record import TailGate
     from scff.plan.plan import FoldPlan
     from scff.tables.table import Block
@@ -27,8 +28,12 @@ __all__ = [
     "print_json",
     "print_notes",
     "read_lines",
+    "target_in_short",
     "top_columns",
 ]
+
+
+_CLASSES = 6  # that are named
 
 
 def print_json(facts: dict[str, Any]) -> None:
@@ -50,6 +55,15 @@ def print_notes(notes: Sequence[str]) -> None:
     """What reading the table did that nobody asked for in so many words."""
     for i, note in enumerate(notes):
         out.print(f"{'table' if i == 0 else '':<10}{note}", soft_wrap=True)
+
+
+def target_in_short(fitted: Fitted) -> str:
+    """What is predicted: the classes with their rows, or the range of the numbers."""
+    if fitted.classes is None:
+        return f"numbers from {fitted.y.min():.4g} to {fitted.y.max():.4g}"
+    rows = [int((fitted.y == k).sum()) for k in range(len(fitted.classes))]
+    each = [f"{name} {n:,}" for name, n in zip(fitted.classes, rows, strict=True)]
+    return f"{len(each)} classes ({', '.join(each[:_CLASSES])}{', ...' if len(each) > _CLASSES else ''})"
 
 
 def read_lines(model: Model) -> list[str]:

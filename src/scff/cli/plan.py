@@ -80,7 +80,7 @@ def plan(
     if as_json:
         facts = {"backbone": name, "task": found.name, "notes": data.notes, **plan_facts(compiled)}
         return print_json(facts | {"top": top_columns(compiled, top, data.table.blocks)})
-    out.print(f"{reading.files}: {data.table.n_rows} rows, {data.table.n_columns} columns", soft_wrap=True)
+    out.print(f"{reading.files}: {data.table.n_rows:,} rows, {data.table.n_columns:,} columns", soft_wrap=True)
     print_notes(data.notes)
     out.print(f"backbone  {name}")
     out.print(f"plan      {describe(compiled)}", soft_wrap=True)

@@ -47,7 +47,7 @@ def predict(
     from scff.serving import score
 
     watched = wants_bars(as_json)
-    status = err.status("starting") if watched else None
+    status = err.status("loading the model, and compiling what it reads") if watched else None
     if status is not None:
         status.start()
     try:
@@ -89,10 +89,13 @@ def _line(progress: Progress) -> str:
 
 def _say(scored: Outcome) -> None:
     parts = "" if scored.parts == 1 else f" in {scored.parts - scored.skipped - len(scored.failed)} parts"
-    out.print(f"{scored.rows} predictions written to {scored.output}{parts}", soft_wrap=True)
+    out.print(
+        f"{scored.rows:,} {'prediction' if scored.rows == 1 else 'predictions'} written to {scored.output}{parts}",
+        soft_wrap=True,
+    )
     print_notes(scored.notes)
     if scored.skipped:
-        out.print(f"{scored.skipped} parts were there already")
+        out.print(f"{scored.skipped} {'part was' if scored.skipped == 1 else 'parts were'} there already")
     for failure in scored.failed[:_NAMED]:
         err.print(f"scff: not scored: {failure.reason}", soft_wrap=True)
     if len(scored.failed) > _NAMED:

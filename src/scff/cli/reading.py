@@ -64,12 +64,12 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
     required: list[inspect.Parameter] = []
     optional: list[inspect.Parameter] = []
     for field in fields(Reading):
-        must = field.default is MISSING
-        (required if must else optional).append(
+        needed = field.default is MISSING
+        (required if needed else optional).append(
             inspect.Parameter(
                 field.name,
                 inspect.Parameter.KEYWORD_ONLY,
-                default=inspect.Parameter.empty if must else field.default,
+                default=inspect.Parameter.empty if needed else field.default,
                 annotation=hints[field.name],
             )
         )
@@ -80,5 +80,7 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
         command(Reading(**{field.name: given.pop(field.name) for field in fields(Reading)}), **given)
 
     kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
-    spread.__signature__ = inspect.Signature([*required, *kept, *optional])  # type: ignore[attr-defined]
+    must = [one for one in kept if one.default is inspect.Parameter.empty]
+    may = [one for one in kept if one.default is not inspect.Parameter.empty]
+    spread.__signature__ = inspect.Signature([*required, *must, *optional, *may])  # type: ignore[attr-defined]
     return spread

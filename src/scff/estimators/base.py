@@ -128,10 +128,13 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
         if getattr(getattr(X, "dtype", None), "kind", "") in ("M", "m"):
             raise DataError("A plain array must hold numbers, not points or spans of time; pass them in a DataFrame.")
         try:
-            # Infinity is looked for when the table is made: no need to go over it twice.
-            return validate_data(
-                self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False
-            )
+            # Infinity is looked for when the table is made: no need to go over it twice. Nor to be told of it twice.
+            with np.errstate(over="ignore"):
+                return validate_data(
+                    self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False
+                )
+        except ArithmeticError as error:  # whole numbers and decimals beyond any float
+            raise DataError("X holds a number that no float can; make it smaller.") from error
         except (TypeError, ValueError) as error:
             raise DataError(one_line(error)) from error
 

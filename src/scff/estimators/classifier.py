@@ -30,7 +30,7 @@ from scff.tables.targets import class_labels, group_codes
 from scff.trials.case import Case
 from scff.trials.contest import contest
 from scff.trials.presentations import Paper
-from scff.trials.reading import Choice, read
+from scff.trials.reading import Choice, read_all
 from scff.trials.trial import Verdict
 from scff.trials.views import views_within
 
@@ -227,10 +227,8 @@ class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ig
                 case = case.seen_through(views_within(case, choices))
             plan = None if self.method == "native" else case.plan
             planned = time.perf_counter()
-            readings = []
             with Steps("reading the table", len(choices), shown=settings.progress) as steps:
-                for choice in steps.over(choices):  # decisions on the Tail are taken here
-                    readings.append(read(case, choice))
+                readings = read_all(case, choices, steps=steps)  # decisions on the Tail are taken here
         done = time.perf_counter()
         plans = [reading.plan for reading in readings if reading.plan is not None]
         fitted = Fitted(
@@ -247,7 +245,7 @@ class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ig
             flags=find_leaks(support, codes, case.plan if self.method != "native" else None, classes=True),
             seconds={"load": loaded - started, "plan": planned - loaded, "compile": done - planned},
             peak_bytes={"load": loading.added, "compile": compiling.added},
-            _compiled=(case, tuple(readings)),
+            _compiled=(case, readings),
         )
         return self._keep(heads, fitted)
 

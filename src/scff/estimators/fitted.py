@@ -20,7 +20,7 @@ from scff.plan.plan import FoldPlan
 from scff.tables.table import Table
 from scff.trials.case import Case, Settings
 from scff.trials.mixture import Mixture
-from scff.trials.reading import Choice, Reading, read, without_tail
+from scff.trials.reading import Choice, Reading, answers, read_all, without_tail
 from scff.trials.trial import Verdict
 
 __all__ = ["Fitted"]
@@ -106,10 +106,8 @@ class Fitted:
         backbone = reload_backbone(self.checkpoint, device, self.task, probe=probe)
         case = Case(backbone, self.support, self.y, self.settings)
         case.recall(self._recalled)
-        kept = self._kept or ((),) * len(self.choices)
-        known = zip(self.choices, self.gates, kept, strict=True)
         try:
-            return case, tuple(read(case, *parts) for parts in known)
+            return case, read_all(case, self.choices, self.gates, self._kept)
         except SCFFError:
             raise
         except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
@@ -159,7 +157,7 @@ class Fitted:
             n = part.n_rows
             # Products of matrices round the rows of a rest differently; filled up, a row's answer is its own.
             filled = part.take(np.arange(-(-n // _TOGETHER) * _TOGETHER) % n) if n % _TOGETHER else part
-            parts.append(mixture(np.stack([reading.answer(filled) for reading in readings]))[:n])
+            parts.append(mixture(np.stack(answers(case, readings, filled)))[:n])
         return np.concatenate(parts)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from scff.plan.leaks import find_leaks
 from scff.tables.targets import number_target
 from scff.trials.case import Case
 from scff.trials.presentations import Paper
-from scff.trials.reading import Choice, read
+from scff.trials.reading import Choice, read_all
 from scff.trials.views import views_within
 
 __all__ = ["FoldedRegressor"]
@@ -155,7 +155,7 @@ class FoldedRegressor(Explained, RegressorMixin, FoldedEstimator):  # type: igno
         with PeakMemory(device) as compiling:
             plan = case.plan if varies and self.method != "native" else None
             planned = time.perf_counter()
-            compiled = (case, tuple(read(case, choice) for choice in choices)) if varies else None
+            compiled = (case, read_all(case, choices)) if varies else None
         done = time.perf_counter()
         fitted = Fitted(
             support=support,

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 from joblib import Parallel, delayed
 from sklearn.base import is_classifier, is_regressor
-from tqdm import tqdm
 
 import scff
 from scff.backbones.registry import staying_loaded
@@ -30,6 +29,7 @@ from scff.evaluate.splits import Folds, choose_splits
 from scff.evaluate.stability import selection_stability
 from scff.fold.ray import RETRIES, connect, result_of, unpacked
 from scff.names import ENGINES, EngineName
+from scff.progress import Steps
 from scff.tables.targets import class_labels, group_codes, number_target, one_column
 from scff.tables.task import TaskName, find_task
 
@@ -142,13 +142,13 @@ def _ask(question: Question, records: Records, n_jobs: int, engine: EngineName, 
     if len(missing) < len(every):
         logger.info("%d of %d answers were on record", len(every) - len(missing), len(every))
     # Fold by fold, so that what is done is a fair sample of what is to do, and the time to go can be believed.
-    with tqdm(total=len(every), initial=len(every) - len(missing), disable=not verbose, unit="fit") as bar:
+    with Steps("the first fold", len(missing), shown=verbose > 0) as steps:
         for (fold, model), found in (
             _on_cluster(question, missing) if engine == "ray" else _answers(question, missing, n_jobs)
         ):
             records.put(fold, model, found)
-            bar.set_postfix_str(f"fold {fold + 1} of {len(question.splits)}, {model}")
-            bar.update()
+            steps.rename(f"fold {fold + 1} of {len(question.splits)}")
+            steps.done()
 
 
 def _answers(

@@ -1,4 +1,4 @@
-"""Leaves side by side on a CPU: several threads, each with a whole leaf, instead of several threads in every product.
+"""Leaves and passes side by side on a CPU: several threads, each with a whole one, instead of several in every product.
 
 A leaf's matrix products are small. Splitting each of them makes threads wait for each other thousands of times a leaf,
 and on a busy machine that waiting costs far more than the work. Leaves are independent and never wait.
@@ -9,16 +9,18 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from typing import TypeVar
+from functools import cache
+from typing import Any, TypeVar
 
 import torch
+from threadpoolctl import ThreadpoolController
 
 from scff.errors import ForkError
 
-__all__ = ["default_workers", "in_order", "refuse_after_fork"]
+__all__ = ["default_workers", "in_order", "refuse_after_fork", "small_matrices"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -27,15 +29,20 @@ R = TypeVar("R")
 _MOST = 4
 
 
-# torch's number of threads is the process's: who comes first notes it, who leaves last restores it.
+# Numbers of threads are the process's: who comes first notes them, who leaves last restores them.
 _lock = threading.Lock()
+_small = 0
+_limited: Any = None
 _sharing = 0
 _whole = 1
 _used_by: int | None = None
+_mine = threading.local()
 
 
 def default_workers() -> int:
-    """Leaves to encode side by side: as many as torch may use threads, within reason."""
+    """Leaves to encode side by side: as many as torch may use threads, within reason; one inside such a thread."""
+    if getattr(_mine, "share", 0):
+        return 1
     return min(_MOST, _whole if _sharing else torch.get_num_threads())
 
 
@@ -62,7 +69,7 @@ def refuse_after_fork() -> None:
 
 @contextmanager
 def in_order(
-    work: Callable[[T], R], items: Sequence[T], workers: int, *, first_alone: bool = False
+    work: Callable[[T], R], items: Iterable[T], workers: int, *, n: int | None = None, first_alone: bool = False
 ) -> Iterator[Iterable[R]]:
     """Results of ``work`` in the order of the items, whoever finishes first; at most ``workers`` exist at a time.
 
@@ -70,9 +77,12 @@ def in_order(
     ----------
     work : callable
         Called in several threads at once, each with its share of torch's threads.
-    items : sequence
+    items : iterable
+        Made in the calling thread, each when there is room for it.
     workers : int
         One or less works in the calling thread.
+    n : int, optional
+        How many items there are, where they cannot be counted beforehand; about is enough.
     first_alone : bool
         Finish the first item before the others begin: it fills tables that a model shares among its calls.
 
@@ -81,15 +91,49 @@ def in_order(
     iterable
         The results; leaving the block gives the threads back.
     """
-    if workers <= 1 or len(items) < 3:
+    n = n if n is not None else len(items) if isinstance(items, Sized) else 0
+    if workers <= 1 or n < (3 if first_alone else 2):
         yield map(work, items)
         return
     with closing(_in_threads(work, items, workers, first_alone)) as results:
         yield results
 
 
+@contextmanager
+def small_matrices() -> Iterator[None]:
+    """One thread for NumPy's and SciPy's linear algebra: those that wait for each other cost more than they help.
+
+    For decompositions and searches over matrices of labelled rows by labelled rows; torch's threads are its own.
+    """
+    global _small, _limited
+    with _lock:
+        if _small == 0:
+            _limited = _linear_algebra().limit(limits=1, user_api="blas")
+        _small += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _small -= 1
+            if _small == 0:
+                _limited.restore_original_limits()
+
+
+@cache
+def _linear_algebra() -> ThreadpoolController:
+    import scipy.linalg  # noqa: F401  # SciPy's own library is found only once it is there
+
+    return ThreadpoolController()
+
+
+def _begin(share: int) -> None:
+    """A worker's first deed: take its share of torch's threads."""
+    _mine.share = share
+    torch.set_num_threads(share)
+
+
 def _in_threads(
-    work: Callable[[T], R], items: Sequence[T], workers: int, first_alone: bool
+    work: Callable[[T], R], items: Iterable[T], workers: int, first_alone: bool
 ) -> Generator[R, None, None]:
     global _sharing, _whole
     with _lock:
@@ -98,7 +142,7 @@ def _in_threads(
         _sharing += 1
         share = max(1, _whole // workers)
     waiting: deque[Future[R]] = deque()
-    with ThreadPoolExecutor(workers, "scff-leaf", torch.set_num_threads, (share,)) as pool:
+    with ThreadPoolExecutor(workers, "scff-leaf", _begin, (share,)) as pool:
         try:
             for i, item in enumerate(items):
                 if len(waiting) == workers or (first_alone and i == 1):

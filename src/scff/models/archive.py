@@ -81,7 +81,7 @@ class Archive:
         ModelFileError
             If it is missing, of another kind, cut off or damaged.
         """
-        if not path.is_file():
+        if not os.path.isfile(path):  # which answers for names that no file system takes
             raise ModelFileError(f"There is no model {path}; make one with `scff fit`.")
         try:
             with path.open("rb") as file:

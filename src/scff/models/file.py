@@ -8,6 +8,7 @@ never inside; they are named by their digest.
 from __future__ import annotations
 
 import json
+import os
 import platform
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
@@ -61,8 +62,11 @@ def save(model: FoldedEstimator, path: str | PathLike[str], *, caches: bool = Fa
     ------
     ModelFileError
         If the table or the labels are of a type that a file does not hold; the message says which.
+    DataError
+        If parameters were set since `fit` that no model can have.
     """
-    fitted = model._record()
+    path, fitted = _path(path), model._record()
+    check_parameters(model)  # they may have been set since `fit`; a file that nobody can read is no model
     try:
         record, arrays = encode_fitted(fitted)
         document = {
@@ -92,7 +96,7 @@ def save(model: FoldedEstimator, path: str | PathLike[str], *, caches: bool = Fa
     }
     if caches:
         members[CACHES] = lambda out: write_tensors(out, tensors)
-    write_atomically(Path(path), lambda temporary: write_archive(temporary, members), private=True)
+    write_atomically(path, lambda temporary: write_archive(temporary, members), private=True)
 
 
 def load(path: str | PathLike[str]) -> FoldedClassifier | FoldedRegressor:
@@ -127,7 +131,7 @@ def load(path: str | PathLike[str]) -> FoldedClassifier | FoldedRegressor:
     >>> bool((again.predict_proba(X) == clf.predict_proba(X)).all())
     True
     """
-    path = Path(path)
+    path = _path(path)
     archive = Archive.open(path)
     try:
         return _build(archive, parse_json(bytes(archive.content[DOCUMENT]), JSON_BYTES, BRACKETS))
@@ -137,6 +141,12 @@ def load(path: str | PathLike[str]) -> FoldedClassifier | FoldedRegressor:
         ) from error
     except DataError as error:
         raise ModelFileError(f"{path} holds parameters that no model has ({error}); fit it again.") from error
+
+
+def _path(path: Any) -> Path:
+    if not isinstance(path, str | PathLike) or not isinstance(os.fspath(path), str):
+        raise ModelFileError(f"A model is a file, and {type(path).__name__} is not the path of one; give its name.")
+    return Path(path)
 
 
 def _build(archive: Archive, document: Any) -> FoldedClassifier | FoldedRegressor:

@@ -143,7 +143,7 @@ def _coders() -> Coders:
     coders.checks[CheckpointRef] = {"sha256": (_is_digest, "a digest")}
     coders.checks[Settings] = {
         "leaf_width": some,
-        "n_views": some,
+        "n_views": (lambda x: 1 <= x <= 1024, "a number of views"),  # as many as an estimator may be asked for
         "fdr": (lambda x: 0 < x < 1, "between 0 and 1"),
         "random_state": (lambda x: 0 <= x < 2**32, "a seed"),
         "limit": (lambda x: x is None or 0 < x < 2**63, "a number of bytes"),

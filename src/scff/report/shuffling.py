@@ -20,7 +20,7 @@ from scff.tables.table import Table
 from scff.trials.case import Case
 from scff.trials.mixture import Mixture, losses_of
 from scff.trials.presentations import Answering
-from scff.trials.reading import Choice, read
+from scff.trials.reading import Choice, answers, read_all
 
 if TYPE_CHECKING:
     from scff.estimators.fitted import Fitted
@@ -118,16 +118,14 @@ def _reader(
         part = Case(case.backbone, case.support.take(learn), case.y[learn], settings)
     else:
         part = case.part(learn, ask)
-    readings, weights = [], []
-    for choice in fitted.choices:
-        if _has_something(part, choice):
-            readings.append(read(part, choice))
-            weights.append(choice.weight)
-    mixture = Mixture(tuple(np.asarray(weights) / sum(weights)), fitted.temperature)
+    choices = [choice for choice in fitted.choices if _has_something(part, choice)]
+    readings = read_all(part, choices)
+    weights = np.array([choice.weight for choice in choices])
+    mixture = Mixture(tuple(weights / weights.sum()), fitted.temperature)
 
     def predict(rows: Table) -> FloatArray:
-        answers = np.stack([reading.answer(rows) for reading in readings])
-        return mixture(answers) if fitted.classes is not None else answers[0]
+        said = np.stack(answers(part, readings, rows))
+        return mixture(said) if fitted.classes is not None else said[0]
 
     return predict, np.unique(case.y[learn])
 

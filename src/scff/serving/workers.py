@@ -6,6 +6,7 @@ import functools
 import os
 import pickle
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -109,6 +110,9 @@ def score_in_processes(job: Job, parts: Iterable[Part], happened: Happened, coun
     processes = [_Process(job, i, count) for i in range(count)]
 
     def drive(process: _Process) -> None:
+        # A worker inherits this: what is typed at a terminal is for this process, which ends its workers.
+        if hasattr(signal, "pthread_sigmask"):
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             while not stop.is_set():
                 with take:

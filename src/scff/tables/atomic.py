@@ -40,6 +40,8 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, private: bo
     partial: PartialFile | None = None
     try:
         target = Path(os.path.realpath(path)) if path.is_symlink() else path
+        if target.is_symlink():
+            raise DataError(f"{path} is a link that leads to itself; name a file to write.")
         if not target.parent.is_dir():
             raise DataError(f"There is no directory {target.parent}; create it first.")
         if target.exists() and not target.is_file():
@@ -55,6 +57,8 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, private: bo
         temporary.replace(target)
     except SCFFError:  # some of them are also an OSError
         raise
+    except UnicodeEncodeError as error:
+        raise DataError(f"{str(path)!r} names no file: there is half a character in it.") from error
     except OSError as error:
         why = error.strerror or (str(error).splitlines() or ["it failed"])[0][:160]
         raise DataError(f"{path} cannot be written ({why}); check the folder, its permissions and its room.") from error

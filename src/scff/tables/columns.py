@@ -127,8 +127,10 @@ def _object_column(column: pd.Series[Any], name: str) -> pd.Series[Any]:
     if kind in _NUMBERS:
         try:
             numbers = pd.to_numeric(column.astype(object).where(column.notna(), np.nan)).astype(np.float64)
-        except OverflowError as error:
-            raise DataError(f"Column {name!r} holds a number that no float can; make it smaller.") from error
+        except ArithmeticError as error:  # beyond any float, or a decimal that signals that it is no number
+            raise DataError(
+                f"Column {name!r} holds a number that no float can; make it smaller, or missing where it is none."
+            ) from error
         return _series(column, numbers)
     if kind in _TIMES:
         try:

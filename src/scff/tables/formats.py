@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,15 @@ def load(path: Path, hints: Hints = Hints()) -> Sheet:  # noqa: B008  (frozen)
         rows, columns = sheet.values.shape
         raise DataError(f"{path} holds no rows ({rows} rows, {columns} columns).")
     logger.info("read %s: %d rows, %d columns", path, *sheet.values.shape)
-    return sheet
+    return replace(sheet, origin=_from_here(path))
+
+
+def _from_here(path: Path) -> str:
+    """A path as somebody in the working directory would write it, where it is below."""
+    try:
+        return str(path.absolute().relative_to(Path.cwd()))
+    except (OSError, ValueError):
+        return str(path)
 
 
 def _load(path: Path, hints: Hints) -> Sheet:

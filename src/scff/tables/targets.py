@@ -84,7 +84,8 @@ def class_labels(y: Any, n_rows: int) -> tuple[npt.NDArray[np.int64], Labels]:
             )
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
-        raise DataError(f"The target has one class ({classes[0]!r}); a classifier needs rows of at least two.")
+        only = classes[0].item() if isinstance(classes[0], np.generic) else classes[0]
+        raise DataError(f"The target has one class ({only!r}); a classifier needs rows of at least two.")
     check_writable((str(label) for label in classes), "Class")
     return codes.astype(np.int64).reshape(-1), classes
 

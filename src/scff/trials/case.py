@@ -127,6 +127,12 @@ class Case:
         """Multiplications of one pass over all rows and a leaf of columns."""
         return self.arithmetic(self.support.n_rows, min(self.leaf_width, self.support.n_columns))
 
+    @property
+    def side_by_side(self) -> int:
+        """Passes of the model at a time; one where memory is limited, for each holds what a pass takes."""
+        able = self.settings.limit is None and getattr(self.first_view, "thread_safe", False)
+        return self.settings.options.workers if able else 1
+
     @cached_property
     def views(self) -> Views[Any]:
         """The backbone's views of all columns."""

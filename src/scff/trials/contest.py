@@ -15,9 +15,10 @@ import numpy.typing as npt
 from scff.names import Trials
 from scff.progress import Steps
 from scff.trials.agenda import agenda, chosen
+from scff.trials.asking import ask, size_of
 from scff.trials.case import Case
 from scff.trials.reading import Choice
-from scff.trials.trial import Tried, Verdict, ask, judge, size_of
+from scff.trials.trial import Tried, Verdict, judge
 
 __all__ = ["Answered", "contest"]
 

@@ -61,6 +61,11 @@ class Shown:
     table: Callable[[Table], Table]
     narrow: bool = False
 
+    @property
+    def spreads(self) -> bool:
+        """Whether its leaves are read side by side: such a pass keeps all threads busy by itself."""
+        return self.plan is not None and len(self.plan.core_leaves) > 2
+
 
 class Presentation(Protocol):
     """One way to show a table to the model."""

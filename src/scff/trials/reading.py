@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +13,15 @@ from scff.fold.algorithm import Folded
 from scff.fold.kept import Kept, restore
 from scff.fold.methods import compile_view
 from scff.fold.native import Compiled
+from scff.fold.threads import in_order
 from scff.gate.record import TailGate
 from scff.plan.plan import FoldPlan
+from scff.progress import Steps
 from scff.tables.table import Table
 from scff.trials.case import Case
 from scff.trials.presentations import Answering, Presentation, Shown
 
-__all__ = ["Choice", "Reading", "read", "without_tail"]
+__all__ = ["Choice", "Reading", "answers", "read_all", "without_tail"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -72,38 +75,89 @@ class Reading:
         return tuple(view.gate for view in self.views)
 
 
-def read(
+def read_all(
     case: Case,
-    choice: Choice,
-    gates: Sequence[TailGate | None] | None = None,
-    kept: Sequence[Kept | None] = (),
-) -> Reading:
-    """Compile every view of a presentation.
+    choices: Sequence[Choice],
+    gates: Sequence[Sequence[TailGate | None]] = (),
+    kept: Sequence[Sequence[Kept | None]] = (),
+    steps: Steps | None = None,
+) -> tuple[Reading, ...]:
+    """Compile every view of what was chosen, presentations of one leaf side by side.
 
     Parameters
     ----------
     case : Case
-    choice : Choice
-    gates : sequence of TailGate, optional
-        Decisions taken earlier on the same support, one for each view.
-    kept : sequence of Kept, optional
-        What was learned earlier from the same support, by view.
+    choices : sequence of Choice
+    gates : sequence of sequence of TailGate, optional
+        Decisions taken earlier on the same support: for each choice, one for each view.
+    kept : sequence of sequence of Kept, optional
+        What was learned earlier from the same support, likewise.
+    steps : Steps, optional
+        Told of every choice that is done.
 
     Returns
     -------
-    Reading
+    tuple of Reading
     """
-    if isinstance(choice.presentation, Answering):
-        return Reading(choice, choice.presentation.answer(case)[1])
+    steps = steps or Steps("", shown=False)
+    gates, kept = gates or ((),) * len(choices), kept or ((),) * len(choices)
+    found: dict[int, Reading] = {}
+    waiting: list[int] = []
+    for i, choice in enumerate(choices):
+        if isinstance(choice.presentation, Answering):
+            found[i] = Reading(choice, choice.presentation.answer(case)[1])
+            steps.done()
+        else:
+            waiting.append(i)
+    prepared = (_prepared(case, choices[i], gates[i], kept[i]) for i in waiting)
+    passes = (_compiled(one) if one.shown.spreads else one for one in prepared)
+    workers = case.side_by_side if len(waiting) > 1 else 1
+    with in_order(_compiled, passes, workers, n=len(waiting), first_alone=True) as results:
+        for i, reading in zip(waiting, steps.over(results), strict=True):
+            found[i] = reading
+    return tuple(found[i] for i in range(len(choices)))
+
+
+def answers(case: Case, readings: Sequence[Reading], rows: Table) -> list[FloatArray]:
+    """What several readings say of query rows, those of one leaf side by side."""
+    # What all rows are summed up by is made by the first of these and found by the others.
+    found = {i: reading.answer(rows) for i, reading in enumerate(readings) if reading.shown is None}
+    found |= {i: one.answer(rows) for i, one in enumerate(readings) if one.shown is not None and one.shown.spreads}
+    waiting = [i for i in range(len(readings)) if i not in found]
+    workers = case.side_by_side if len(waiting) > 1 else 1
+    with in_order(lambda i: readings[i].answer(rows), waiting, workers) as results:
+        found |= zip(waiting, results, strict=True)
+    return [found[i] for i in range(len(readings))]
+
+
+@dataclass(frozen=True, eq=False)
+class _Prepared:
+    """What is left to do is the model's: the backbone's views were made, by one thread."""
+
+    case: Case
+    choice: Choice
+    shown: Shown
+    views: list[Any]
+    gates: Sequence[TailGate | None]
+    kept: Sequence[Kept | None]
+
+
+def _prepared(case: Case, choice: Choice, gates: Sequence[TailGate | None], kept: Sequence[Kept | None]) -> _Prepared:
+    assert not isinstance(choice.presentation, Answering)
     shown = choice.presentation.show(case)
     assert shown is not None, "only what has something to show is chosen"
-    first = shown.views.view(0)
-    runtime = case.runtime(first, shown.plan, shown.method)
+    return _Prepared(case, choice, shown, [shown.views.view(i) for i in range(len(shown.views))], gates, kept)
+
+
+def _compiled(one: _Prepared | Reading) -> Reading:
+    if isinstance(one, Reading):
+        return one
+    case, choice, shown = one.case, one.choice, one.shown
+    runtime = case.runtime(one.views[0], shown.plan, shown.method)
     views: list[Compiled] = []
-    for i in range(len(shown.views)):
-        gate = gates[i] if gates and i < len(gates) else None
-        own = shown.views.view(i) if i else first
-        known = kept[i] if i < len(kept) else None
+    for i, own in enumerate(one.views):
+        gate = one.gates[i] if i < len(one.gates) else None
+        known = one.kept[i] if i < len(one.kept) else None
         if known is not None:
             recalled = restore(known, own, shown.plan, runtime, gate, narrow=shown.narrow)
             if recalled is not None:

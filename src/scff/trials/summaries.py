@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
+from scff.fold.threads import small_matrices
 from scff.gate.class_evidence import log_softmax
 from scff.trials.whole import Kernel, Products
 
@@ -121,7 +122,8 @@ class Calibration:
             return float(value), slope
 
         start = np.r_[1.0, np.log(target_SK.mean(axis=0))]
-        theta = minimize(loss, start, jac=True, method="L-BFGS-B").x
+        with small_matrices():
+            theta = minimize(loss, start, jac=True, method="L-BFGS-B").x
         return cls(size, float(theta[0]), theta[1:])
 
     def __call__(self, scores_TC: FloatArray) -> FloatArray:

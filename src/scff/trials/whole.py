@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import eigh
 
+from scff.fold.threads import small_matrices
 from scff.trials.scales import EqualScale, Scale, ShareScale
 
 __all__ = ["Kernel", "Products", "Whole"]
@@ -98,7 +99,8 @@ class Kernel:
     @cached_property
     def directions(self) -> tuple[FloatArray, FloatArray]:
         """Variances, largest first, and unit vectors_SS."""
-        variance, vectors = eigh(self._centred_SS)
+        with small_matrices():
+            variance, vectors = eigh(self._centred_SS)
         variance, vectors = np.maximum(variance[::-1], 0.0), vectors[:, ::-1]
         # The sign of a direction is free; fixed, so that the same rows always give the same columns.
         largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0)

@@ -117,10 +117,11 @@ class Kernels:
 
     def _turn(self, n_tokens: int) -> torch.Tensor:
         """Rotations of queries and keys at every position, as complex numbers; those of the widest leaf are kept."""
-        if len(self._turns) < n_tokens:
+        turns = self._turns  # read once: another thread may replace them by those of another width
+        if len(turns) < n_tokens:
             angle = torch.arange(n_tokens)[:, None] * self._frequency
-            self._turns = torch.polar(torch.ones_like(angle), angle).repeat(1, 2 * self._turned[0].heads)
-        return self._turns[:n_tokens]
+            turns = self._turns = torch.polar(torch.ones_like(angle), angle).repeat(1, 2 * self._turned[0].heads)
+        return turns[:n_tokens]
 
 
 #: Where queries, keys and values begin and end, in embedding widths.

@@ -25,6 +25,7 @@ from scff.backbones.arithmetic import Arithmetic
 from scff.backbones.base import IntArray, LeafCache, Views
 from scff.backbones.known.tabpfn import V1
 from scff.backbones.shared.categories import OrdinalCodes
+from scff.backbones.shared.probe import probed
 from scff.backbones.shared.varying import several_values, varying
 from scff.backbones.spec import BackboneSpec
 from scff.backbones.tabpfn.v1_net import TabPFNv1Net
@@ -111,6 +112,8 @@ class TabPFNv1Backbone:
 
 class TabPFNv1View:
     """One view of one support table."""
+
+    thread_safe = True  # nothing is kept between calls but what the support said
 
     def __init__(
         self,
@@ -238,7 +241,7 @@ def read(path: Path) -> TabPFNv1Net:
     # Read tensors become the parameters, no copy of them.
     state = {key.removeprefix("module."): _plain(value) for key, value in payload[0].items()}
     state.pop("criterion.weight", None)  # the training loss
-    with fitting(path, KeyError, TypeError, RuntimeError, ValueError, draw=False):
+    with fitting(path, KeyError, TypeError, RuntimeError, ValueError, draw=False):  # reading is strict
         model = TabPFNv1Net(payload[2])
         model.load_state_dict(state, strict=True, assign=True)
     return model
@@ -250,7 +253,8 @@ def _plain(value: Any) -> Any:
 
 def load(path: Path, device: torch.device) -> TabPFNv1Backbone:
     """Load a released file."""
-    return TabPFNv1Backbone(V1, path, read(path), device)
+    # No package can have changed; but what a first pass touches of torch is then counted as loading, like everywhere.
+    return probed(TabPFNv1Backbone(V1, path, read(path), device))
 
 
 def _has_layout(payload: Any) -> bool:
