@@ -7,6 +7,7 @@
 Tables come one after the other, the shortest first, each with all its studies: a run that is cut off has whole tables,
 and not those with the best outcome. What is in the results folder already is not run again, so the same command
 resumes after an interruption and only renders when nothing is left. Text outside the markers of the page is kept.
+Records come from and go to ``benchmarks/results/studies.jsonl`` too, a line each: a run goes on on another machine.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from scff.bench.folds import Protocol, get_protocol
 from scff.bench.jobs import Job, RunSettings, checkpoint_of
 from scff.bench.layout import Cell, ReportTable, count, label, to_rst
 from scff.bench.panels import Panel, load_panel
-from scff.bench.records import CellKey, Record
+from scff.bench.records import CellKey, Record, RecordStore
 from scff.bench.rendering import study_tables
 from scff.bench.results import Results
 from scff.bench.runner import run_jobs
@@ -35,6 +36,7 @@ STUDIES = (
 )  # fmt: skip
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 RIVALS = Path(__file__).resolve().parent / "results" / "rivals.jsonl"
+RECORDS = RIVALS.with_name("studies.jsonl")
 
 
 def run(panel: Panel, settings: RunSettings, args: argparse.Namespace) -> None:
@@ -60,8 +62,26 @@ def merged(studies: list[Study], panel: Panel, rules: Protocol, without: set[str
     return [(replace(job, arms=tuple(names)), repeats) for (job, repeats), names in arms.items() if names]
 
 
-def section(study: Study, results: list[Results]) -> str:
+def unpack(root: Path) -> None:
+    """Put the records of the repository into a results folder that does not have them."""
+    store = RecordStore(root)
+    for line in RECORDS.read_text(encoding="utf-8").splitlines() if RECORDS.exists() else ():
+        record = Record.from_json(line)
+        if store.read(record.key) is None:
+            store.write(record)
+
+
+def pack(root: Path, protocols: set[str]) -> None:
+    """Keep the records of these protocols in the repository."""
+    records = [record for name in sorted(protocols) for record in RecordStore(root).all(name)]
+    lines = [json.dumps(json.loads(record.to_json()), separators=(",", ":")) + "\n" for record in records]
+    RECORDS.write_text("".join(lines), encoding="utf-8")
+
+
+def section(study: Study, results: list[Results], panel: Panel) -> str:
     """Tables and figures of one study."""
+    if not study.panel(panel).datasets:
+        return f"No table here has {study.min_features:,} columns and {study.min_rows:,} rows, as this study wants.\n"
     from scff.bench.figures import write_figures  # here: arms' processes import this file too
 
     with_records = []
@@ -114,16 +134,16 @@ def state(results: list[Results], panel: Panel) -> str:
             keys = {settings.key(job, get_arm(arm)) for job in jobs for arm in job.arms}
             there = [known[key] for key in keys if key in known]
             done = sum(record.ok for record in there)
-            left = len(keys) - len(there)
-            rows.append(
-                (label(name), label(r.backbone), count(len(keys)), count(done), count(len(there) - done), count(left))
-            )
+            tables = {key.dataset for key in keys}
+            whole = tables - {key.dataset for key in keys if key not in known or not known[key].ok}
+            figures = (len(keys), done, len(there) - done, len(keys) - len(there), len(tables), len(whole))
+            rows.append((label(name), label(r.backbone), *map(count, figures)))
         ok = [record for record in r.records if record.ok]
         hours = sum(record.seconds.get("cpu", record.seconds["total"]) for record in ok) / 3600
         loading = sum(record.seconds["load"] for record in ok) / 3600
         cells = (count(len(ok)), count(len(r.records) - len(ok)), count(hours, digits=2), count(loading, digits=2))
         cost.append((label(r.backbone), Cell(f"``{r.checkpoint}``"), label(r.protocol.name), *cells))
-    columns = ("Study", "Backbone", "Cells", "Done", "Failed or excluded", "Not run yet")
+    columns = ("Study", "Backbone", "Cells", "Done", "Failed or excluded", "Not run yet", "Tables", "Whole tables")
     costs = ("Backbone", "Checkpoint", "Protocol", "Cells", "Failed or excluded", "CPU hours", "Hours of loading, wall")
     notes = (
         "A cell is one arm on one fold of one table; studies share cells. Widths of equal-memory's grid come on top.",
@@ -146,11 +166,12 @@ def main() -> None:
     parser.add_argument("--render-only", action="store_true", help="run nothing")
     args = parser.parse_args()
     rules, panel = get_protocol(args.protocol), load_panel(args.panel)
+    unpack(args.results)
     for backbone in args.backbone if not args.render_only else []:
         settings = RunSettings(args.results, backbone, checkpoint_of(backbone), rules)
         run(panel, settings, args)
     loaded = [Results.load(args.results, rules, backbone) for backbone in args.backbone]
-    parts = {study: section(get_study(study), loaded) for study in args.only}
+    parts = {study: section(get_study(study), loaded, panel) for study in args.only}
     parts["state"] = state(loaded, panel)
     parts["hdlss"] = published(args.results, args.backbone[0])
     page = DOCS / "results.rst"
@@ -161,6 +182,7 @@ def main() -> None:
             raise DataError(f"{page} has no markers for {name!r}.")
         text = re.sub(pattern, lambda m, part=part: f"{m[1]}\n{part}\n{m[2]}", text, flags=re.DOTALL)
     page.write_text(text, encoding="utf-8")
+    pack(args.results, {rules.name, get_study("hdlss").protocol})
     print(f"Written: {page}")
 
 

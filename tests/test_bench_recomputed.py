@@ -244,7 +244,8 @@ def test_published_folds_fold_by_fold(tmp_path):
     rng, store = np.random.default_rng(1), RecordStore(tmp_path)
     for fold in range(3):
         for arm in ("auto", "logistic"):
-            one = record(arm, "colon", fold, accuracy=rng.integers(10, 21) / 21, nll=float(rng.gamma(1.0)))
+            right = 18 / 21 if fold == 1 else rng.integers(10, 21) / 21  # published as .85714, and that is a tie
+            one = record(arm, "colon", fold, accuracy=right, nll=float(rng.gamma(1.0)))
             metrics = {**one.metrics, "auc": float(rng.uniform(0.5, 1))}
             store.write(replace(one, metrics=metrics, key=replace(one.key, protocol="tabpfn-wide")))
     table = study_tables(get_study("hdlss"), [Results.load(tmp_path, get_protocol("tabpfn-wide"), "nano")])
@@ -258,7 +259,8 @@ def test_published_folds_fold_by_fold(tmp_path):
         ours = np.array([[mine[f]["accuracy"], mine[f]["auc"]] for f in range(3)])
         d = ours - np.array([wide[f] for f in range(3)])
         mean, error = d.mean(0), d.std(0, ddof=1) / np.sqrt(3)
-        won = f"{(d[:, 0] > 1e-9).sum()}/{(abs(d[:, 0]) <= 1e-9).sum()}/{(d[:, 0] < -1e-9).sum()}"
+        won = f"{(d[:, 0] > 1e-5).sum()}/{(abs(d[:, 0]) <= 1e-5).sum()}/{(d[:, 0] < -1e-5).sum()}"
+        assert 0 < abs(d[1, 0]) < 1e-5
         nll = np.mean([mine[f]["nll"] for f in range(3)])
         means = [f"{100 * ours[:, 0].mean():.2f}", f"{ours[:, 1].mean():.3f}", f"{nll:.3f}"]
         pairs = [f"{100 * mean[0]:+.2f} ± {100 * error[0]:.2f}", won, f"{mean[1]:+.3f} ± {error[1]:.3f}"]
@@ -289,7 +291,7 @@ def test_published_folds_over_tables(tmp_path):
         assert cells[:3] == [f"{100 * accuracy:.2f}", f"{auc:.4f}", f"{nll:.3f}"]
         if not name.endswith(": wide-v2-5k"):
             d = np.array(means) - np.array(rival)
-            wins, ties, losses = (d > 1e-9).sum(0), (abs(d) <= 1e-9).sum(0), (d < -1e-9).sum(0)
+            wins, ties, losses = (d > 1e-5).sum(0), (abs(d) <= 1e-5).sum(0), (d < -1e-5).sum(0)
             assert cells[3:] == [f"{wins[i]}/{ties[i]}/{losses[i]}" for i in (0, 1)]
     assert len(shown.rows) == len({name for name, _ in wanted})
 
