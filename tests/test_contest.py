@@ -12,8 +12,9 @@ from scff import FoldedClassifier
 from scff.backbones import load_backbone, registry
 from scff.tables.table import as_table
 from scff.trials.budget import FREE
-from scff.trials.case import Case, Settings
+from scff.trials.case import Case
 from scff.trials.contest import contest
+from scff.trials.settings import Settings
 
 CPU = torch.device("cpu")
 

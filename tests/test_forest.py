@@ -12,8 +12,9 @@ from backbone_models import tiny_tabpfn_v1
 from scff.backbones import load_backbone
 from scff.tables.table import as_table
 from scff.trials.agenda import agenda
-from scff.trials.case import Case, Settings
+from scff.trials.case import Case
 from scff.trials.forest import Forest
+from scff.trials.settings import Settings
 
 
 @pytest.fixture(scope="module")

@@ -28,8 +28,9 @@ from scff.pretrain.teacher import lag
 from scff.pretrain.trainer import Trainer
 from scff.pretrain.wide import wide_table
 from scff.tables.table import Table
-from scff.trials.case import Case, Settings
+from scff.trials.case import Case
 from scff.trials.narrow import Company, Digest
+from scff.trials.settings import Settings
 from test_pretrain import TOY_MODEL, toy_recipe
 
 

@@ -22,13 +22,14 @@ from scff.tables.table import as_table
 from scff.trials.agenda import agenda
 from scff.trials.asking import ask
 from scff.trials.budget import FREE, Question, afford
-from scff.trials.case import Case, Settings
+from scff.trials.case import Case
 from scff.trials.coded import code_words
 from scff.trials.episode import Episode
 from scff.trials.folds import deal_folds
 from scff.trials.mixture import Mixture, fit_mixture
 from scff.trials.narrow import Company, Digest, Direct, Frequencies, Summarised
 from scff.trials.presentations import Core
+from scff.trials.settings import Settings
 from scff.trials.trial import judge
 
 CPU = torch.device("cpu")

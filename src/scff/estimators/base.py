@@ -26,7 +26,7 @@ from scff.plan.plan import FoldPlan
 from scff.tables.keeping import keep_rows
 from scff.tables.limits import refuse_huge
 from scff.tables.table import Table
-from scff.trials.case import Settings
+from scff.trials.settings import Settings
 
 __all__ = ["FoldedEstimator", "NotFitted"]
 

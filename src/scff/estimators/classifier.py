@@ -30,8 +30,8 @@ from scff.progress import Steps
 from scff.tables.targets import class_labels, group_codes
 from scff.trials.case import Case
 from scff.trials.contest import contest
-from scff.trials.presentations import Paper
-from scff.trials.reading import Choice, read_all
+from scff.trials.presentations import Answering, Paper
+from scff.trials.reading import Choice, prepare, read, read_all
 from scff.trials.trial import Verdict
 from scff.trials.views import views_within
 
@@ -229,7 +229,9 @@ class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ig
             plan = None if self.method == "native" else case.plan
             planned = time.perf_counter()
             with Steps("reading the table", len(choices), shown=settings.progress) as steps:
-                readings = read_all(case, choices, steps=steps)  # decisions on the Tail are taken here
+                # Decisions on the Tail are taken here.
+                alone = len(choices) == 1 and not isinstance(choices[0].presentation, Answering)
+                readings = (read(prepare(case, choices[0])),) if alone else read_all(case, choices, steps=steps)
         done = time.perf_counter()
         plans = [reading.plan for reading in readings if reading.plan is not None]
         fitted = Fitted(

@@ -18,9 +18,10 @@ from scff.memory.device import resolve_device
 from scff.plan.leaks import Flag
 from scff.plan.plan import FoldPlan
 from scff.tables.table import Table
-from scff.trials.case import Case, Settings
+from scff.trials.case import Case
 from scff.trials.mixture import Mixture
 from scff.trials.reading import Choice, Reading, answers, read_all, without_tail
+from scff.trials.settings import Settings
 from scff.trials.trial import Verdict
 
 __all__ = ["Fitted"]

@@ -13,7 +13,8 @@ from scff.fold.threads import default_workers
 from scff.memory.budget import parse_bytes
 from scff.memory.device import resolve_device
 from scff.tables.table import Table
-from scff.trials.case import Case, Settings
+from scff.trials.case import Case
+from scff.trials.settings import Settings
 
 __all__ = ["memory_of_fit"]
 

@@ -19,12 +19,12 @@ from scff.models.schema import Coders, Tagged
 from scff.models.tensors import Misfit, Stored
 from scff.plan.plan import FoldPlan
 from scff.tables.table import Table
-from scff.trials.case import Settings
 from scff.trials.coded import Coded
 from scff.trials.forest import Forest
 from scff.trials.narrow import Company, Digest, Direct, Frequencies, Summarised
 from scff.trials.presentations import Core, LinkedCore, Paper, WithTail
 from scff.trials.reading import Choice
+from scff.trials.settings import Settings
 
 __all__ = ["decode_fitted", "decode_parameter", "encode_fitted", "encode_parameter"]
 

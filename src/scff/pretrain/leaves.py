@@ -17,8 +17,9 @@ import torch
 from scff.backbones.base import Backbone, IntArray, Views
 from scff.backbones.spec import BackboneSpec
 from scff.tables.table import Table
-from scff.trials.case import Case, Settings
+from scff.trials.case import Case
 from scff.trials.narrow import Company, Digest
+from scff.trials.settings import Settings
 
 __all__ = ["Kind", "Leaf", "answer", "show"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,76 +13,24 @@ import numpy.typing as npt
 from scff.backbones.arithmetic import Arithmetic
 from scff.backbones.base import Backbone, IntArray, RowView, TokenView, Views
 from scff.backbones.shared.categories import OrdinalCodes
-from scff.fold.caches import CacheMode
-from scff.fold.encode import FoldOptions
-from scff.fold.methods import EngineName, Method, Runtime
-from scff.gate.record import TailRule
-from scff.memory.device import resolve_device
+from scff.fold.methods import Method, Runtime
 from scff.plan.compile import compile_plan
-from scff.plan.plan import FoldPlan, Routing
+from scff.plan.plan import FoldPlan
 from scff.tables.table import Table
 from scff.trials.folds import spread
 from scff.trials.remembered import COMPANY, SCALES, Arrays, arrays_of, of_scale, whole_from
 from scff.trials.scales import EqualScale, ShareScale
+from scff.trials.settings import Settings
 from scff.trials.structure import structured_columns
 from scff.trials.whole import Kernel, Products, Whole
 
-__all__ = ["LANDMARKS", "Case", "Settings"]
+__all__ = ["LANDMARKS", "Case"]
 
 #: Most labelled rows that all others are compared with; what is asked of held-back rows is asked of these.
 LANDMARKS = 1024
 
 #: A model that does not say what a pass costs is taken for a large one.
 _UNKNOWN = Arithmetic(2e6, 2e7)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How a support is folded; decided once, by the user.
-
-    Attributes
-    ----------
-    leaf_width : int
-    fdr : float
-    routing : {"anova", "linear", "random"}
-    rule : TailRule or None
-        What lets the Tail in; None leaves it out.
-    n_views : int
-        The backbone's own views to fold and average.
-    random_state : int
-    cache : bool or "disk"
-    limit : int, optional
-        Budget of added bytes.
-    engine : {"local", "ray"}
-    device : str
-        As the user names it.
-    leaf_batch, query_chunk : int or "auto"
-        Leaves and query rows encoded together.
-    progress : bool
-        Show progress bars.
-    class_weights : tuple of float, optional
-        What the probability of each class is multiplied by in the answer; trials know nothing of it.
-    """
-
-    leaf_width: int = 128
-    fdr: float = 0.05
-    routing: Routing = "anova"
-    rule: TailRule | None = field(default_factory=TailRule)
-    n_views: int = 1
-    random_state: int = 0
-    cache: CacheMode = True
-    limit: int | None = None
-    engine: EngineName = "local"
-    device: str = "auto"
-    leaf_batch: int | Literal["auto"] = "auto"
-    query_chunk: int | Literal["auto"] = "auto"
-    progress: bool = False
-    class_weights: tuple[float, ...] | None = None
-
-    @property
-    def options(self) -> FoldOptions:
-        """Blocks and threads as this machine suggests them."""
-        return FoldOptions.on(resolve_device(self.device), self.leaf_batch, self.query_chunk, self.progress)
 
 
 @dataclass(frozen=True, eq=False)

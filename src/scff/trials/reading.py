@@ -21,7 +21,7 @@ from scff.tables.table import Table
 from scff.trials.case import Case
 from scff.trials.presentations import Answering, Presentation, Shown
 
-__all__ = ["Choice", "Reading", "answers", "read_all", "without_tail"]
+__all__ = ["Choice", "Prepared", "Reading", "answers", "prepare", "read", "read_all", "without_tail"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -109,10 +109,10 @@ def read_all(
             steps.done()
         else:
             waiting.append(i)
-    prepared = (_prepared(case, choices[i], gates[i], kept[i]) for i in waiting)
-    passes = (_compiled(one) if one.shown.spreads else one for one in prepared)
+    prepared = (prepare(case, choices[i], gates[i], kept[i]) for i in waiting)
+    passes = (read(one) if one.shown.spreads else one for one in prepared)
     workers = case.side_by_side if len(waiting) > 1 else 1
-    with in_order(_compiled, passes, workers, n=len(waiting), first_alone=True) as results:
+    with in_order(read, passes, workers, n=len(waiting), first_alone=True) as results:
         for i, reading in zip(waiting, steps.over(results), strict=True):
             found[i] = reading
     return tuple(found[i] for i in range(len(choices)))
@@ -131,8 +131,8 @@ def answers(case: Case, readings: Sequence[Reading], rows: Table) -> list[FloatA
 
 
 @dataclass(frozen=True, eq=False)
-class _Prepared:
-    """What is left to do is the model's: the backbone's views were made, by one thread."""
+class Prepared:
+    """A choice whose views the backbone has made: what is left to do is the model's."""
 
     case: Case
     choice: Choice
@@ -142,14 +142,18 @@ class _Prepared:
     kept: Sequence[Kept | None]
 
 
-def _prepared(case: Case, choice: Choice, gates: Sequence[TailGate | None], kept: Sequence[Kept | None]) -> _Prepared:
+def prepare(
+    case: Case, choice: Choice, gates: Sequence[TailGate | None] = (), kept: Sequence[Kept | None] = ()
+) -> Prepared:
+    """Let the backbone prepare what it is shown; gates and kept as for `read_all`, of one choice."""
     assert not isinstance(choice.presentation, Answering)
     shown = choice.presentation.show(case)
     assert shown is not None, "only what has something to show is chosen"
-    return _Prepared(case, choice, shown, [shown.views.view(i) for i in range(len(shown.views))], gates, kept)
+    return Prepared(case, choice, shown, [shown.views.view(i) for i in range(len(shown.views))], gates, kept)
 
 
-def _compiled(one: _Prepared | Reading) -> Reading:
+def read(one: Prepared | Reading) -> Reading:
+    """Compile every view of what was prepared; what is compiled already stays."""
     if isinstance(one, Reading):
         return one
     case, choice, shown = one.case, one.choice, one.shown
