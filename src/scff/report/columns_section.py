@@ -211,7 +211,7 @@ def _explained(n: int, numbers: bool) -> str:
         "labelled "
         "rows is predicted from the other half, once as it is and once with this column's values shuffled; ± is the "
         "noise of "
-        "the change, and a change within twice its noise is nothing. It is measured for the strongest 50 columns. A "
+        "the change, and a change within twice its noise is nothing. It is measured for the strongest columns, 50 at most. A "
         "column "
         "whose neighbours say the same costs little to lose. <b>Leaf-out ΔNLL</b> belongs to a whole leaf and is "
         "shared by "

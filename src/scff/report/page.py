@@ -19,7 +19,7 @@ from scff.report.marks import counted, tile, took
 from scff.report.numbers import NumberQuality, assess_numbers, good_numbers
 from scff.report.quality import Quality, assess, known_columns, seen_before, split_target
 from scff.report.shell import asset, page
-from scff.report.shuffling import shuffle_columns
+from scff.report.shuffling import affordable, shuffle_columns
 from scff.report.subject import Subject
 from scff.report.tail_section import decision, tail
 from scff.tables.atomic import write_atomically
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Report", "make_report", "write_report"]
 
-_SHUFFLED = 50  # columns
 _QUESTIONS = {
     "good": ("How good?", "How good is it?"),
     "read": ("What was read?", "What was read?"),
@@ -137,7 +136,7 @@ def make_report(
     subject = Subject.of(model.fitted_)
     plan, fitted = subject.plan, subject.fitted
     measured = leave_leaves_out(subject)
-    worth = shuffle_columns(fitted, strongest(subject, _SHUFFLED))
+    worth = shuffle_columns(fitted, strongest(subject, affordable(fitted.support.n_rows)))
     evidence = evidence_frame(subject, measured, worth, evaluation)
     effects = measured.effects.tolist()
     classes = None if fitted.classes is None else [str(name) for name in fitted.classes]

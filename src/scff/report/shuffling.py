@@ -25,7 +25,7 @@ from scff.trials.reading import Choice, read
 if TYPE_CHECKING:
     from scff.estimators.fitted import Fitted
 
-__all__ = ["Shuffled", "shuffle_columns"]
+__all__ = ["Shuffled", "affordable", "shuffle_columns"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -34,6 +34,7 @@ _FEWEST = 4  # rows of a class: two in each half
 _BYTES = 64 * 2**20  # of query rows that are asked together
 _PREDICTIONS = 10  # of as many rows as were labelled: what all columns may cost
 _LEAST = 8  # rows of a half that are asked, whatever they cost: fewer would say nothing
+_MOST = 50  # columns
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,17 @@ class Shuffled:
 
 #: What was measured of a fit, for as long as it lives: its report and its frame ask for the same.
 _KNOWN: WeakKeyDictionary[Fitted, dict[bytes, Shuffled | None]] = WeakKeyDictionary()
+
+
+def affordable(n_rows: int) -> int:
+    """How many columns the time of ten predictions pays for: 50, and fewer where few rows are labelled.
+
+    Examples
+    --------
+    >>> affordable(500), affordable(62), affordable(30)
+    (50, 49, 24)
+    """
+    return max(1, min(_MOST, 4 * n_rows // 5))
 
 
 def shuffle_columns(fitted: Fitted, columns: IntArray) -> Shuffled | None:
