@@ -1,4 +1,4 @@
-"""What the effect of the 50 strongest columns costs, counted in predictions of as many rows as were labelled.
+"""What the effect of the strongest columns, 50 at most, costs, counted in predictions of as many rows as were labelled.
 
     python benchmarks/column_effects.py
     python benchmarks/column_effects.py --backbone tabpfn-v1
@@ -18,10 +18,10 @@ import torch
 
 from scff import FoldedClassifier
 from scff.report.columns import strongest
-from scff.report.shuffling import shuffle_columns
+from scff.report.shuffling import affordable, shuffle_columns
 from scff.report.subject import Subject
 
-SHAPES = ((62, 2000), (200, 2000), (1000, 500))
+SHAPES = ((30, 2000), (62, 2000), (200, 2000), (1000, 500))
 
 
 def cpu(call: object, *args: object) -> float:
@@ -38,7 +38,7 @@ if __name__ == "__main__":
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    print(f"{'rows x columns':<18}{'predict, s':>12}{'50 columns, s':>15}{'predictions':>13}  beyond twice the noise")
+    print(f"{'rows x columns':<18}{'predict, s':>12}{'columns, s':>15}{'predictions':>13}  beyond twice the noise")
     for n, d in SHAPES:
         rng = np.random.default_rng(0)
         y = np.arange(2 * n) % 2
@@ -47,7 +47,7 @@ if __name__ == "__main__":
         model = FoldedClassifier(options.backbone, method=options.method).fit(X[:n], y[:n])
         one = statistics.median(cpu(model.predict_proba, X[n:]) for _ in range(5))
         fitted = model.fitted_
-        columns = strongest(Subject.of(fitted), 50)
+        columns = strongest(Subject.of(fitted), affordable(n))
         all_ = cpu(shuffle_columns, fitted, columns)
         worth = shuffle_columns(fitted, columns)
         assert worth is not None

@@ -300,8 +300,6 @@ def test_every_format_gives_the_same_table(tmp_path, expression, name):
         assert data.row_names.tolist() == SAMPLES
     facts = planned(tmp_path / name, "-t", "dx")
     assert (facts["columns"], facts["top"][0]["column"]) == (D, "G0")
-    facts = planned(tmp_path / name, "-t", "dx")
-    assert (facts["columns"], facts["top"][0]["column"]) == (D, "G0")
 
 
 def test_arrays_and_sparse_matrices_have_no_names_and_take_labels_from_a_sheet(tmp_path, expression):
@@ -314,6 +312,10 @@ def test_arrays_and_sparse_matrices_have_no_names_and_take_labels_from_a_sheet(t
         np.testing.assert_allclose(np.asarray(data.table.values), expression)
         assert data.y.tolist() == LABELS.tolist()
         assert isinstance(data.table.values, np.ndarray if name == "t.npy" else SparseColumns)
+        facts = planned(tmp_path / name, "--samples", tmp_path / "labels.csv", "-t", "dx")
+        assert (facts["columns"], facts["top"][0]["column"]) == (D, "x0")
+        clf = FoldedClassifier("nano", method="raw-core").fit(tmp_path / name, LABELS)
+        assert clf.plan_.hash == facts["hash"]
 
 
 def test_a_10x_folder_is_read_with_cells_in_rows(tmp_path, expression, sheet):
@@ -330,6 +332,12 @@ def test_a_10x_folder_is_read_with_cells_in_rows(tmp_path, expression, sheet):
     assert isinstance(data.table.values, SparseColumns)
     assert data.table.names == tuple(GENES)
     np.testing.assert_array_equal(np.asarray(data.table.values), counts.toarray()[1:])
+    facts = planned(tmp_path, "--samples", tmp_path / "cells.csv", "-t", "dx")
+    assert (facts["columns"], facts["top"][0]["column"]) == (D, "G0")
+    assert any("23 samples are in" in note for note in facts["notes"])
+    clf = FoldedClassifier("nano", method="raw-core").fit(tmp_path, LABELS)
+    assert clf.fitted_.support.row_names.tolist() == SAMPLES
+    assert isinstance(clf.fitted_.support.values, SparseColumns)
     (tmp_path / "barcodes.tsv.gz").unlink()
     with pytest.raises(DataError, match=r"has no barcodes.tsv"):
         read(tmp_path)
@@ -339,6 +347,12 @@ def test_a_layer_of_an_h5ad_file_can_be_read(tmp_path, expression):
     anndata_of(expression.assign(dx=LABELS)).write_h5ad(tmp_path / "t.h5ad")
     data = read(tmp_path / "t.h5ad", target="dx", layer="double")
     np.testing.assert_allclose(np.asarray(data.table.values), 2 * expression)
+    cells = anndata_of(expression.assign(dx=LABELS))
+    cells.layers["noise"] = np.random.default_rng(5).normal(size=(N, D))
+    cells.write_h5ad(tmp_path / "t.h5ad")
+    facts, other = (planned(tmp_path / "t.h5ad", "-t", "dx", "--layer", layer) for layer in ("double", "noise"))
+    assert facts["top"][0]["column"] == "G0"
+    assert facts["discoveries"] > other["discoveries"] == 0
     with pytest.raises(DataError, match="its layers are: double"):
         read(tmp_path / "t.h5ad", target="dx", layer="raw")
 

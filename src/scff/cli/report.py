@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from scff.cli.console import busy, out, when_interrupted
+from scff.cli.console import busy, out, wants_bars, when_interrupted
 from scff.cli.options import Model, On, OrientName, Samples
 from scff.cli.output import print_notes
 from scff.errors import DataError
@@ -36,14 +36,15 @@ def report(
     if not test and samples is not None:
         raise DataError("--samples belongs to a test table; name it with --test.")
     when_interrupted(f"{output} is not written, and what was there is as it was")
-    fitted = load(model)
+    with busy("loading the model"):
+        fitted = load(model)
     X = y = None
     if test:
         like = fitted.fitted_.support
         data = read(test, like=like, target=target, samples=samples, on=on, orient=orient)
         X, y = data.table, data.y
         print_notes(data.notes)
-    with busy("measuring what columns are worth"):
-        write_report(fitted, output, test=X, target=y)
+    with busy("making the report"):
+        write_report(fitted, output, test=X, target=y, verbose=wants_bars(False))
     when_interrupted(f"{output} is written")
     out.print(f"report written to {output}", soft_wrap=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,15 +16,18 @@ __all__ = ["Explained"]
 class Explained:
     """Evidence of the columns, and a report."""
 
-    def column_evidence(self, *, evaluation: Evaluation | None = None, shuffled: int = 50) -> pd.DataFrame:
+    def column_evidence(
+        self, *, evaluation: Evaluation | None = None, shuffled: int | Literal["auto"] = "auto"
+    ) -> pd.DataFrame:
         """What each column brought: its own evidence, which way it goes, its leaf, and what it is worth to the model.
 
         Parameters
         ----------
         evaluation : Evaluation, optional
             What `scff.evaluate.evaluate` found on the same table: adds how steadily each column was chosen.
-        shuffled : int, default=50
-            How many of the strongest columns are shuffled among held-back rows; 0 for none.
+        shuffled : int or "auto", default="auto"
+            How many of the strongest columns are shuffled among held-back rows; 0 for none. ``"auto"`` takes 50, and
+            fewer below about 60 labelled rows, so that it costs about ten predictions.
 
         Returns
         -------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ import pandas as pd
 from scff.errors import DataError
 from scff.report.directions import directions
 from scff.report.leaf_out import LeafOut, leave_leaves_out
-from scff.report.shuffling import Shuffled, shuffle_columns
+from scff.report.shuffling import Shuffled, affordable, shuffle_columns
 from scff.report.subject import Subject
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ EFFECT = "leaf_out_nll_change"
 
 
 def column_evidence(
-    model: FoldedEstimator, *, evaluation: Evaluation | None = None, shuffled: int = 50
+    model: FoldedEstimator, *, evaluation: Evaluation | None = None, shuffled: int | Literal["auto"] = "auto"
 ) -> pd.DataFrame:
     """Evidence behind every column of a fitted model, strongest first.
 
@@ -37,8 +37,9 @@ def column_evidence(
         A fitted model.
     evaluation : Evaluation, optional
         Of the same table: adds how steadily each column was chosen.
-    shuffled : int, default=50
-        How many of the strongest columns are shuffled; 0 for none.
+    shuffled : int or "auto", default="auto"
+        How many of the strongest columns are shuffled; 0 for none. ``"auto"`` takes 50, and fewer below about 60
+        labelled rows.
 
     Returns
     -------
@@ -72,7 +73,8 @@ def column_evidence(
           folds whose Core the column was in, and median, 10th and 90th percentile of its rank.
     """
     subject = Subject.of(model.fitted_)
-    worth = shuffle_columns(subject.fitted, strongest(subject, shuffled)) if shuffled > 0 else None
+    count = affordable(subject.fitted.support.n_rows) if shuffled == "auto" else shuffled
+    worth = shuffle_columns(subject.fitted, strongest(subject, count)) if count > 0 else None
     return evidence_frame(subject, leave_leaves_out(subject), worth, evaluation)
 
 

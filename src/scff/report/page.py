@@ -11,6 +11,7 @@ import pandas as pd
 
 import scff
 from scff.errors import DataError
+from scff.progress import Steps
 from scff.report import readings, sections
 from scff.report.columns import evidence_frame, strongest
 from scff.report.columns_section import payload, uneven, used
@@ -19,7 +20,7 @@ from scff.report.marks import counted, tile, took
 from scff.report.numbers import NumberQuality, assess_numbers, good_numbers
 from scff.report.quality import Quality, assess, known_columns, seen_before, split_target
 from scff.report.shell import asset, page
-from scff.report.shuffling import shuffle_columns
+from scff.report.shuffling import affordable, rows_to_predict, shuffle_columns
 from scff.report.subject import Subject
 from scff.report.tail_section import decision, tail
 from scff.tables.atomic import write_atomically
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Report", "make_report", "write_report"]
 
-_SHUFFLED = 50  # columns
 _QUESTIONS = {
     "good": ("How good?", "How good is it?"),
     "read": ("What was read?", "What was read?"),
@@ -86,6 +86,7 @@ def write_report(
     target: Any = None,
     title: str | None = None,
     evaluation: Evaluation | None = None,
+    verbose: int = 0,
 ) -> Path:
     """Make the report of a fitted model and write it to one HTML file.
 
@@ -103,13 +104,16 @@ def write_report(
         Heading of the page.
     evaluation : Evaluation, optional
         Of the same table: shows how steadily each column was chosen.
+    verbose : int, default=0
+        1 shows a bar with the time to go.
 
     Returns
     -------
     Path
         Where the page is.
     """
-    return make_report(model, test=test, target=target, title=title, evaluation=evaluation).save(path)
+    made = make_report(model, test=test, target=target, title=title, evaluation=evaluation, verbose=verbose)
+    return made.save(path)
 
 
 def make_report(
@@ -119,6 +123,7 @@ def make_report(
     target: Any = None,
     title: str | None = None,
     evaluation: Evaluation | None = None,
+    verbose: int = 0,
 ) -> Report:
     """Make the report of a fitted model; parameters as for `write_report`."""
     quality: Quality | NumberQuality | None = None
@@ -136,8 +141,12 @@ def make_report(
         raise DataError("There are labels but no test table; pass both, or neither.")
     subject = Subject.of(model.fitted_)
     plan, fitted = subject.plan, subject.fitted
-    measured = leave_leaves_out(subject)
-    worth = shuffle_columns(fitted, strongest(subject, _SHUFFLED))
+    n = fitted.support.n_rows
+    shuffled = strongest(subject, affordable(n))
+    with Steps("asking each column", n + rows_to_predict(n, len(shuffled)), shown=verbose > 0) as steps:
+        measured = leave_leaves_out(subject)
+        steps.done(n)
+        worth = shuffle_columns(fitted, shuffled, steps)
     evidence = evidence_frame(subject, measured, worth, evaluation)
     effects = measured.effects.tolist()
     classes = None if fitted.classes is None else [str(name) for name in fitted.classes]

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from scff.gate.class_evidence import alternate_halves
+from scff.progress import Steps
 from scff.tables.table import Table
 from scff.trials.case import Case
 from scff.trials.mixture import Mixture, losses_of
@@ -25,7 +26,7 @@ from scff.trials.reading import Choice, answers, read_all
 if TYPE_CHECKING:
     from scff.estimators.fitted import Fitted
 
-__all__ = ["Shuffled", "shuffle_columns"]
+__all__ = ["Shuffled", "affordable", "rows_to_predict", "shuffle_columns"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -34,6 +35,7 @@ _FEWEST = 4  # rows of a class: two in each half
 _BYTES = 64 * 2**20  # of query rows that are asked together
 _PREDICTIONS = 10  # of as many rows as were labelled: what all columns may cost
 _LEAST = 8  # rows of a half that are asked, whatever they cost: fewer would say nothing
+_MOST = 50  # columns
 
 
 @dataclass(frozen=True)
@@ -58,21 +60,37 @@ class Shuffled:
 _KNOWN: WeakKeyDictionary[Fitted, dict[bytes, Shuffled | None]] = WeakKeyDictionary()
 
 
-def shuffle_columns(fitted: Fitted, columns: IntArray) -> Shuffled | None:
+def affordable(n_rows: int) -> int:
+    """How many columns the time of ten predictions pays for: 50, and fewer where few rows are labelled.
+
+    Examples
+    --------
+    >>> affordable(500), affordable(62), affordable(30)
+    (50, 49, 24)
+    """
+    return max(1, min(_MOST, 4 * n_rows // 5))
+
+
+def rows_to_predict(n_rows: int, n_columns: int) -> int:
+    """Rows that shuffling so many columns predicts: for every column both halves, or a fair sample of each."""
+    return 2 * n_columns * min(n_rows // 2, max(_LEAST, _PREDICTIONS * n_rows // (2 * max(n_columns, 1))))
+
+
+def shuffle_columns(fitted: Fitted, columns: IntArray, steps: Steps | None = None) -> Shuffled | None:
     """Shuffle columns one by one among held-back rows; None where there are too few rows to hold any back."""
     known = _KNOWN.setdefault(fitted, {})
     key = columns.tobytes()
     if key not in known:
-        known[key] = _shuffle(fitted, columns)
+        known[key] = _shuffle(fitted, columns, steps or Steps("", shown=False))
     return known[key]
 
 
-def _shuffle(fitted: Fitted, columns: IntArray) -> Shuffled | None:
+def _shuffle(fitted: Fitted, columns: IntArray, steps: Steps) -> Shuffled | None:
     case = fitted.compiled()[0]
     halves = _halves(case, fitted.classes is not None)
     if halves is None or len(columns) == 0:
         return None
-    # Rows that are predicted are counted: for every column both halves, or a fair sample of each.
+    # Rows that are predicted are counted.
     most = max(_LEAST, _PREDICTIONS * case.support.n_rows // (2 * len(columns)))
     rng = np.random.default_rng(0)
     changes = []
@@ -82,7 +100,10 @@ def _shuffle(fitted: Fitted, columns: IntArray) -> Shuffled | None:
         loss = _loss(case, codes, some, predict, fitted.classes is not None)
         rows = case.support.take(some)
         before = loss(rows)
-        after = [loss(part).reshape(-1, len(some)) for part in _parts(rows, columns, rng)]
+        after = []
+        for part in _parts(rows, columns, rng):
+            after.append(loss(part).reshape(-1, len(some)))
+            steps.done(part.n_rows)
         changes.append(np.concatenate(after) - before)
     change = np.concatenate(changes, axis=1)
     return Shuffled(columns, change.mean(axis=1), change.std(axis=1, ddof=1) / np.sqrt(change.shape[1]))
