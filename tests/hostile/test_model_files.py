@@ -512,6 +512,32 @@ def test_a_model_is_written_to_a_file_or_not_at_all(tmp_path, tally):
     assert not (tmp_path / "model.scff").exists()
 
 
+EXTREMES = {
+    "leaf_width": [1, 2**31 - 1, np.int64(7)],
+    "leaf_batch": [1, 2**31 - 1],
+    "query_chunk": [1, 2**31 - 1],
+    "fdr": [1e-300, 1 - 1e-16, np.float32(0.5)],
+    "memory_limit": [10**18, 1e18, "1000 TiB"],
+    "random_state": [2**32 - 1, np.uint32(7)],
+    "verbose": [10**30, True],
+    "class_weight": [{0: 1e-300, 1: 1e300}, {np.int64(1): 2}],
+    "categorical": [[0], (4,), []],
+    "id_column": [None],
+    "cache": [False, "disk"],
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_whatever_fit_accepts_is_read_again(name, tmp_path, tally):
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 3, size=(20, 5)).astype(float), np.arange(20) % 2
+    for value in EXTREMES[name]:
+        model = FoldedClassifier("nano", method="raw-core", **{name: value}).fit(X, y)
+        model.save(tmp_path / "model.scff")
+        assert np.array_equal(scff.load(tmp_path / "model.scff").predict_proba(X), model.predict_proba(X))
+        tally("model files", "served")
+
+
 def clone_with(model, name, value):
     """A fitted model, one of whose arguments was set since."""
     other = pickle.loads(pickle.dumps(model))
