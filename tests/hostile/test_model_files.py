@@ -273,19 +273,18 @@ def test_a_forged_number_is_refused_or_a_model(originals, whole, tally, tmp_path
     for content, rows in originals.values():
         parts = parts_of(content)
         document = json.loads(parts["model.json"])
-        for place in forged_numbers(document):
-            for number in rng.sample(NUMBERS, 4 if whole else 1):
-                other = json.loads(json.dumps(document))
-                inside = other
-                for step in place[:-1]:
-                    inside = inside[step]
-                inside[place[-1]] = number
-                pack(path, parts | {"model.json": json.dumps(other).encode()})
-                if is_refused(path):
-                    tally("model files", "refused")
-                else:
-                    predicts_or_says_why(path, rows)
-                    tally("model files", "served")
+        for place in list(forged_numbers(document))[:: 1 if whole else 12]:
+            other = json.loads(json.dumps(document))
+            inside = other
+            for step in place[:-1]:
+                inside = inside[step]
+            inside[place[-1]] = rng.choice(NUMBERS)
+            pack(path, parts | {"model.json": json.dumps(other).encode()})
+            if is_refused(path):
+                tally("model files", "refused")
+            else:
+                predicts_or_says_why(path, rows)
+                tally("model files", "served")
 
 
 NONSENSE = {
