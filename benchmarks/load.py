@@ -1,9 +1,9 @@
 """How long a saved model takes to its first prediction, with and without its caches in the file.
 
-Each figure is of a fresh process with one thread, in seconds of the processor so that others on the machine do not count,
-after the packages are imported (their time is printed apart): `scff.load` and one prediction of five rows. The support has 150 rows and 10,000 columns: in one table hundreds of columns go with the class
-and the default reads its Core, in the other few and faint ones do and it reads summaries; there the paper's gate lets
-the Tail in.
+Each figure is of a fresh process of one thread, in seconds of the processor so that others on the machine do not
+count, after the packages are imported (their time is printed apart): `scff.load` and one prediction of five rows. The
+support has 150 rows and 10,000 columns: in one table hundreds of columns go with the class and the default reads its
+Core, in the other few and faint ones do and it reads summaries; there the paper's gate lets the Tail in.
 
     python benchmarks/load.py
 """
