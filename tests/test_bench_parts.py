@@ -3,6 +3,7 @@
 import sys
 import types
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from sklearn import metrics as sk
 
 from bench_tools import shared_data, write_panel
 from scff import FoldedClassifier
+from scff.bench import worker
 from scff.bench.arms import ARMS, build, get_arm
 from scff.bench.folds import get_protocol, make_split, protocols, stratified_order
 from scff.bench.generate import FeatureGenerator
@@ -262,3 +264,10 @@ def test_studies_name_arms_and_reports_that_exist():
         get_arm("prefix-")
     with pytest.raises(DataError, match="no study"):
         get_study("nope")
+
+
+def test_arms_need_no_socket_where_its_name_would_be_too_long(monkeypatch, tmp_path):
+    for folder, method in ((tmp_path / ("x" * 100), "spawn"), (Path("/tmp/x"), "forkserver")):
+        scratch = types.SimpleNamespace(path=folder)
+        monkeypatch.setattr(worker, "_meet_in_scratch", lambda scratch=scratch: scratch)
+        assert worker._context().get_start_method() == method

@@ -151,6 +151,9 @@ def test_a_model_that_is_replaced_under_way_is_noticed(fitted, tmp_path):
     path.write_bytes(path.read_bytes() + b" ")
     with pytest.raises(ModelFileError, match="not the model it was"):
         scorer(rows(2))
+    path.unlink()
+    with pytest.raises(ModelFileError, match="no longer there"):
+        scorer(rows(2))
     with pytest.raises(ModelFileError, match="There is no model"):
         Scorer(tmp_path / "other.scff")
 

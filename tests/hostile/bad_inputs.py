@@ -131,7 +131,7 @@ def good(name: str, value: Any) -> bool:
     if name == "random_state":
         return isinstance(value, int) and 0 <= value < 2**32
     if name in ("leaf_width", "leaf_batch", "query_chunk"):
-        return isinstance(value, int) and value >= 1
+        return isinstance(value, int) and 1 <= value < 2**31
     return False
 
 

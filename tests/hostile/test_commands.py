@@ -92,6 +92,7 @@ def test_what_a_user_types_is_not_obeyed_by_the_terminal(scff, folder, bad, tall
 
 PLAN = ["plan", "train.csv", "-t", "y"]
 FIT = ["fit", "train.csv", "-t", "y", "-b", "nano", "--trials", "0", "-o"]
+EVALUATE = ["evaluate", "train.csv", "-t", "y", "-b", "nano", "--method", "raw-core", "--baseline", "majority"]
 BENCH = ["bench", "run", "main", "--quick", "--backbone", "nano", "-o", "results"]
 BAD = [
     ["nope"],
@@ -154,6 +155,30 @@ BAD = [
     ["report", "nope.scff", "-o", "out.html"],
     ["report", "noise.scff", "-o", "out.html"],
     ["report", "noise.scff", "-o", "out.html", "--test", "train.csv"],
+    ["evaluate", "nope.csv", "-t", "y"],
+    ["evaluate", "train.csv", "-t", "nope"],
+    ["evaluate", "/dev/null", "-t", "y"],
+    [*EVALUATE, "--folds", "1"],
+    [*EVALUATE, "--folds", "-3"],
+    [*EVALUATE, "--folds", "999999"],
+    [*EVALUATE, "--folds", "some"],
+    [*EVALUATE, "--folds", "nan"],
+    [*EVALUATE, "--repeats", "0"],
+    [*EVALUATE, "--repeats", "-1"],
+    [*EVALUATE, "--repeats", "99999999999"],
+    [*EVALUATE, "--repeats", "x"],
+    [*EVALUATE, "-j", "-5"],
+    [*EVALUATE, "-j", "x"],
+    [*EVALUATE, "--seed", "-1"],
+    [*EVALUATE, "--seed", str(2**70)],
+    [*EVALUATE, "--baseline", "nope"],
+    [*EVALUATE, "--task", "nope"],
+    [*EVALUATE, "--trials", "-1"],
+    [*EVALUATE, "--leaf-width", "99999999999999999999999"],
+    [*EVALUATE, "-o", "sub"],
+    [*EVALUATE, "-o", "/dev/full"],
+    [*EVALUATE, "-o", "nope/page.html"],
+    [*FIT, "m.scff", "--leaf-width", "99999999999999999999999"],
     ["bench", "nope"],
     ["bench", "run"],
     ["bench", "run", "nope"],
@@ -189,6 +214,7 @@ BAD = [
     ["bench", "figures", "main", "-o", "nope", "--format", "exe"],
     ["pretrain", "-j", "0", "--out", "run"],
     ["pretrain", "-j", "x", "--out", "run"],
+    ["pretrain", "-j", "999999", "--out", "run"],
     ["pretrain", "--out", "/proc/run"],
     ["pretrain", "--out", "train.csv"],
     ["pretrain", "--out", "run", "--recipe", "nope"],

@@ -273,19 +273,18 @@ def test_a_forged_number_is_refused_or_a_model(originals, whole, tally, tmp_path
     for content, rows in originals.values():
         parts = parts_of(content)
         document = json.loads(parts["model.json"])
-        for place in forged_numbers(document):
-            for number in rng.sample(NUMBERS, 4 if whole else 1):
-                other = json.loads(json.dumps(document))
-                inside = other
-                for step in place[:-1]:
-                    inside = inside[step]
-                inside[place[-1]] = number
-                pack(path, parts | {"model.json": json.dumps(other).encode()})
-                if is_refused(path):
-                    tally("model files", "refused")
-                else:
-                    predicts_or_says_why(path, rows)
-                    tally("model files", "served")
+        for place in list(forged_numbers(document))[:: 1 if whole else 12]:
+            other = json.loads(json.dumps(document))
+            inside = other
+            for step in place[:-1]:
+                inside = inside[step]
+            inside[place[-1]] = rng.choice(NUMBERS)
+            pack(path, parts | {"model.json": json.dumps(other).encode()})
+            if is_refused(path):
+                tally("model files", "refused")
+            else:
+                predicts_or_says_why(path, rows)
+                tally("model files", "served")
 
 
 NONSENSE = {
@@ -510,6 +509,32 @@ def test_a_model_is_written_to_a_file_or_not_at_all(tmp_path, tally):
             FoldedClassifier.save(clone_with(model, name, value), tmp_path / "model.scff")
         tally("model files", "refused")
     assert not (tmp_path / "model.scff").exists()
+
+
+EXTREMES = {
+    "leaf_width": [1, 2**31 - 1, np.int64(7)],
+    "leaf_batch": [1, 2**31 - 1],
+    "query_chunk": [1, 2**31 - 1],
+    "fdr": [1e-300, 1 - 1e-16, np.float32(0.5)],
+    "memory_limit": [10**18, 1e18, "1000 TiB"],
+    "random_state": [2**32 - 1, np.uint32(7)],
+    "verbose": [10**30, True],
+    "class_weight": [{0: 1e-300, 1: 1e300}, {np.int64(1): 2}],
+    "categorical": [[0], (4,), []],
+    "id_column": [None],
+    "cache": [False, "disk"],
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_whatever_fit_accepts_is_read_again(name, tmp_path, tally):
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 3, size=(20, 5)).astype(float), np.arange(20) % 2
+    for value in EXTREMES[name]:
+        model = FoldedClassifier("nano", method="raw-core", **{name: value}).fit(X, y)
+        model.save(tmp_path / "model.scff")
+        assert np.array_equal(scff.load(tmp_path / "model.scff").predict_proba(X), model.predict_proba(X))
+        tally("model files", "served")
 
 
 def clone_with(model, name, value):

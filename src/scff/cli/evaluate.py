@@ -59,8 +59,10 @@ def evaluate(
     from scff.tables.reading import read_dataset
     from scff.tables.task import find_task
 
-    if output is not None and not output.absolute().parent.is_dir():
-        raise DataError(f"There is no directory {output.absolute().parent}; create it first.")
+    if output is not None:
+        from scff.tables.atomic import file_to_write
+
+        file_to_write(output)
     dealt = _folds(folds)
     with busy("reading", as_json):
         data = read_dataset(reading.request)

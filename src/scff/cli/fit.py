@@ -54,9 +54,11 @@ def fit(
     log: Verbose = False,
 ) -> None:
     """Compile a labelled table into a model file (no weights inside)."""
+    from scff.tables.atomic import file_to_write
     from scff.tables.reading import read_dataset
     from scff.tables.task import find_task
 
+    file_to_write(output)
     when_interrupted(f"{output} is not written, and what was there is as it was")
     with busy("reading", as_json):
         data = read_dataset(reading.request)

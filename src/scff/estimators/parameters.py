@@ -25,9 +25,11 @@ __all__ = ["CLASSIFIER", "REGRESSOR", "REGRESSOR_METHODS", "check_parameters", "
 
 REGRESSOR_METHODS = ("scff", "native", "raw-core", "bounded-core")
 
+#: Of columns, leaves or rows, as a model file holds it.
+_COUNT = Interval(Integral, 1, 2**31 - 1, closed="both")
 _SHARED: dict[str, Any] = {
     "backbone": [str, os.PathLike],
-    "leaf_width": [Interval(Integral, 1, None, closed="left")],
+    "leaf_width": [_COUNT],
     "fdr": [Interval(Real, 0, 1, closed="neither")],
     "memory_limit": [None, str, Interval(Real, 0, None, closed="neither")],
     "n_estimators": [StrOptions({"auto"}), Interval(Integral, 1, 1024, closed="both")],
@@ -35,8 +37,8 @@ _SHARED: dict[str, Any] = {
     "cache": [StrOptions({"disk"}), Options(bool, {True, False})],
     "random_state": [Interval(Integral, 0, 2**32 - 1, closed="both")],
     "verbose": [Interval(Integral, 0, None, closed="left"), bool],
-    "leaf_batch": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-    "query_chunk": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+    "leaf_batch": [StrOptions({"auto"}), _COUNT],
+    "query_chunk": [StrOptions({"auto"}), _COUNT],
     "id_column": [None, str],
     "keep_id": ["boolean"],
     "categorical": [None, list, tuple],

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from joblib import Parallel, delayed
+from joblib import Parallel, cpu_count, delayed
 from sklearn.base import is_classifier, is_regressor
 
 import scff
@@ -113,6 +113,10 @@ def evaluate(
     """
     if engine not in ENGINES:
         raise DataError(f'engine must be "local" or "ray", not {engine!r}.')
+    if type(n_jobs) is not int or not (n_jobs >= 1 or n_jobs == -1):
+        raise DataError(f"n_jobs must be a number of processes, or -1 for one on every core, not {str(n_jobs)[:40]}.")
+    if not isinstance(seed, int) or not 0 <= seed < 2**32:
+        raise DataError(f"seed must be a whole number from 0 to 2**32 - 1, not {str(seed)[:40]}.")
     given = given_support(X, y, groups)
     table, n = given.table, given.table.n_rows
     labels = one_column(given.y, n, "label")
@@ -159,6 +163,7 @@ def _answers(
             for one in missing:
                 yield _answer(question, one)
         return
+    n_jobs = min(cpu_count() if n_jobs == -1 else n_jobs, len(missing))  # joblib starts as many as it is told
     jobs = Parallel(n_jobs=n_jobs, return_as="generator_unordered", max_nbytes="100K")
     yield from jobs(delayed(_answer_apart)(question, one) for one in missing)
 

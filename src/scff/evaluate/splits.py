@@ -30,6 +30,8 @@ Folds = int | Literal["leave-one-out"] | Sequence[tuple[Any, Any]] | None
 _FEW = 24
 #: From so many rows on, one round of folds is enough; below, the luck of the deal is averaged over three.
 _MANY = 500
+#: Most rounds: more would only ask for days.
+_ROUNDS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +118,8 @@ def choose_splits(
     if not 2 <= folds <= units:
         raise DataError(f"folds must lie between 2 and the number of {what}, {units}; it is {folds}.")
     repeats = (3 if len(y) < _MANY else 1) if repeats is None else repeats
-    if repeats < 1:
-        raise DataError(f"repeats must be at least 1, not {repeats}.")
+    if not isinstance(repeats, int) or not 1 <= repeats <= _ROUNDS:
+        raise DataError(f"repeats must be a number from 1 to {_ROUNDS:,}, not {str(repeats)[:40]}.")
     dealt: list[Pair] = []
     for r in range(repeats):
         dealt += _deal(y, groups, folds, seed + r, classes is not None)

@@ -93,8 +93,9 @@ def run(job: Job, processes: int = 2) -> bool:
     PretrainError
         If the folder or the recipe do not allow it.
     """
-    if processes < 1:
-        raise PretrainError(f"A run has at least one process, not {processes}.")
+    most = max(16, 4 * (os.cpu_count() or 1))
+    if not 1 <= processes <= most:
+        raise PretrainError(f"A run has one process at least and {most} at most on this machine, not {processes}.")
     state = job.folder / "state.pt"
     if job.recipe is None and not state.exists():
         raise PretrainError(f"There is nothing to resume in {job.folder}.")

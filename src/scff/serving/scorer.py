@@ -248,7 +248,11 @@ class Scorer:
             assert self._given is not None
             return self._adapted(self._given)
         with self._place.on_disk() as path:
-            if digest_of(path) != self.digest:
+            try:
+                found = digest_of(path)
+            except OSError as error:
+                raise ModelFileError(f"{self._place} is no longer there ({error.strerror}); begin again.") from error
+            if found != self.digest:
                 raise ModelFileError(f"{self._place} is not the model it was when this began; begin again.")
             return self._adapted(load(path))
 

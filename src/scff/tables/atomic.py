@@ -10,7 +10,39 @@ from pathlib import Path
 from scff.errors import DataError, SCFFError
 from scff.memory.scratch import PartialFile
 
-__all__ = ["write_atomically"]
+__all__ = ["file_to_write", "write_atomically"]
+
+
+def file_to_write(path: Path) -> Path:
+    """The file behind a path, links followed; for asking before hours of work go into it.
+
+    Raises
+    ------
+    DataError
+        If no file can be written there, as far as can be told without trying.
+    """
+    if "\0" in str(path):
+        raise DataError(f"{str(path)!r} names no file: there is a zero byte in it.")
+    try:
+        target = Path(os.path.realpath(path)) if path.is_symlink() else path
+        if target.is_symlink():
+            raise DataError(f"{path} is a link that leads to itself; name a file to write.")
+        if not target.parent.is_dir():
+            raise DataError(f"There is no directory {target.absolute().parent}; create it first.")
+        if target.exists() and not target.is_file():
+            raise DataError(f"{path} is not a regular file; name a file to write.")
+    except UnicodeEncodeError as error:
+        raise DataError(f"{str(path)!r} names no file: there is half a character in it.") from error
+    except SCFFError:
+        raise
+    except OSError as error:
+        raise _not_written(path, error) from error
+    return target
+
+
+def _not_written(path: Path, error: OSError) -> DataError:
+    why = error.strerror or (str(error).splitlines() or ["it failed"])[0][:160]
+    return DataError(f"{path} cannot be written ({why}); check the folder, its permissions and its room.")
 
 
 def write_atomically(path: Path, write: Callable[[Path], object], *, private: bool = False) -> None:
@@ -35,17 +67,9 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, private: bo
         If the directory is missing or cannot be written, if ``path`` is a device, a pipe or a directory, or if there is
         no room.
     """
-    if "\0" in str(path):
-        raise DataError(f"{str(path)!r} names no file: there is a zero byte in it.")
+    target = file_to_write(path)
     partial: PartialFile | None = None
     try:
-        target = Path(os.path.realpath(path)) if path.is_symlink() else path
-        if target.is_symlink():
-            raise DataError(f"{path} is a link that leads to itself; name a file to write.")
-        if not target.parent.is_dir():
-            raise DataError(f"There is no directory {target.parent}; create it first.")
-        if target.exists() and not target.is_file():
-            raise DataError(f"{path} is not a regular file; name a file to write.")
         # Made before it is filled, so that nobody else can read what is private even while it grows.
         partial = PartialFile(target, 0o600 if private else 0o666)
         temporary = partial.path
@@ -57,11 +81,8 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, private: bo
         temporary.replace(target)
     except SCFFError:  # some of them are also an OSError
         raise
-    except UnicodeEncodeError as error:
-        raise DataError(f"{str(path)!r} names no file: there is half a character in it.") from error
     except OSError as error:
-        why = error.strerror or (str(error).splitlines() or ["it failed"])[0][:160]
-        raise DataError(f"{path} cannot be written ({why}); check the folder, its permissions and its room.") from error
+        raise _not_written(path, error) from error
     finally:
         if partial is not None:
             partial.remove()
