@@ -29,6 +29,8 @@ from scff.memory.device import leaves_that_fit, to_device
 from scff.serving import score
 from scff.tables.table import Table
 
+# Ray's workers give way to everything else, and on a busy machine would not get to import what they need.
+PATIENT = {"RAY_worker_niceness": "0"}
 SETTINGS = {"leaf_width": 16, "tail": "raw-residual"}
 
 
@@ -124,8 +126,7 @@ def test_ray_is_for_leaves(settings):
 def ray():
     """A local Ray cluster of two workers."""
     ray = pytest.importorskip("ray", reason="ray is not installed: pip install ray")
-    # Ray's workers give way to everything else, and on a busy machine would not get to import what they need.
-    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
+    os.environ.update(PATIENT)
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=200 << 20)
     yield ray
     ray.shutdown()
@@ -263,7 +264,7 @@ main()
         capture_output=True,
         text=True,
         check=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]), **PATIENT},
     )
     assert note.exists()  # one was killed
     assert json.loads(done.stdout)["rows"] == 50

@@ -97,10 +97,10 @@ def _tick(show: Callable[[], object], done: threading.Event) -> None:
 
 @contextlib.contextmanager
 def others_to_stderr(wanted: bool = True) -> Iterator[None]:
-    """Leave standard output to what this program prints afterwards; for libraries that write to it themselves.
+    """Leave standard output to `out`; for libraries that write to it themselves.
 
-    Ray's core tells of dead workers on the descriptor itself, from threads of its own and at any time: so the
-    descriptor stays with standard error, and what is printed after the block goes to where it led before.
+    Ray tells of dead workers there, its core on the descriptor itself, from threads of its own and until the very end:
+    so descriptor and ``sys.stdout`` stay with standard error, and only what `out` prints goes to where they led before.
     """
     theirs = sys.stdout
     try:
@@ -112,11 +112,9 @@ def others_to_stderr(wanted: bool = True) -> Iterator[None]:
         return
     theirs.flush()
     os.dup2(2, 1)
-    try:
-        yield
-    finally:
-        theirs.flush()
-        sys.stdout = os.fdopen(kept, "w", encoding=theirs.encoding, errors=theirs.errors)
+    # A line at a time: nobody closes it.
+    out.file = os.fdopen(kept, "w", buffering=1, encoding=theirs.encoding, errors=theirs.errors)
+    yield
 
 
 _promised = [""]

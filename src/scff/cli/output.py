@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -38,7 +37,7 @@ _CLASSES = 6  # that are named
 
 def print_json(facts: dict[str, Any]) -> None:
     """Write facts to standard output, on one line."""
-    sys.stdout.write(json.dumps(facts, default=plain) + "\n")
+    out.file.write(json.dumps(facts, default=plain) + "\n")
 
 
 def plain(value: Any) -> Any:
