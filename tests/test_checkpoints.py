@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import threading
 import weakref
 
 import numpy as np
@@ -14,6 +15,7 @@ from tabicl._model.tabicl import TabICL
 from conftest import V1, V2, make_wide, paper
 from scff.backbones import BackboneSpec, Weights, get_spec, load_backbone, loaded, register, registry, specs
 from scff.backbones.weights import checkpoints
+from scff.backbones.weights.reading import fitting
 from scff.errors import BackboneError, BackboneNotAvailable, CheckpointError, CheckpointMissing
 from scff.memory.meter import PeakMemory
 
@@ -287,3 +289,23 @@ def test_the_last_small_model_stays_for_the_next_fit(checkpoint_dir, monkeypatch
     second = weakref.ref(load_backbone(small, CPU))
     gc.collect()
     assert second() is None
+
+
+def test_a_network_that_draws_nothing_is_built_whatever_memory_holds(tmp_path):
+    path = tmp_path / "weights"
+    path.write_bytes(bytes(1 << 16))
+    layers = [torch.full((64,), value) for value in (1e9, float("nan"), -3.0)]
+
+    def build():
+        with fitting(path, draw=False):
+            for layer in layers:
+                torch.nn.init.trunc_normal_(layer, mean=0.1, std=0.02)  # torch draws again what lies outside
+                torch.nn.init.xavier_uniform_(layer.view(8, 8))
+
+    state = torch.get_rng_state()
+    building = threading.Thread(target=build, daemon=True)
+    building.start()
+    building.join(timeout=60)
+    assert not building.is_alive()
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.isfinite(layer).all() for layer in layers)

@@ -184,5 +184,9 @@ class _Sized(TorchFunctionMode):
             if math.prod(abs(n) for n in sizes if isinstance(n, int) and not isinstance(n, bool)) > self._most:
                 raise ValueError(f"it asks for more parameters than the file has bytes, {self._most:,}")
         if func in _DRAWS and not self._draw:
-            return args[0] if args else (kwargs or {})["tensor"]
+            tensor = args[0] if args else (kwargs or {})["tensor"]
+            # A value that could have been drawn: torch draws a truncated normal again until all values lie within.
+            mean = (*args[1:2], (kwargs or {}).get("mean", 0.0))[0] if func is torch.Tensor.normal_ else 0.0
+            with torch.no_grad():
+                return tensor.fill_(mean)
         return func(*args, **(kwargs or {}))
