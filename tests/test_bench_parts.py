@@ -267,7 +267,9 @@ def test_studies_name_arms_and_reports_that_exist():
 
 
 def test_arms_need_no_socket_where_its_name_would_be_too_long(monkeypatch, tmp_path):
+    request = types.SimpleNamespace(arm=types.SimpleNamespace(needs_backbone=False))
+    monkeypatch.setattr(worker, "_start_server", lambda backbone: None)
     for folder, method in ((tmp_path / ("x" * 100), "spawn"), (Path("/tmp/x"), "forkserver")):
         scratch = types.SimpleNamespace(path=folder)
         monkeypatch.setattr(worker, "_meet_in_scratch", lambda scratch=scratch: scratch)
-        assert worker._context().get_start_method() == method
+        assert worker._context(request).get_start_method() == method

@@ -350,7 +350,7 @@ def test_how_often_a_column_was_in_the_core():
         ({"folds": "all"}, "leave-one-out"),
         ({"folds": [([0, 1], [1, 2])]}, "a row is in both"),
         ({"folds": [([0, 1], [99])]}, "below 30"),
-        ({"repeats": 0, "folds": 3}, "at least 1"),
+        ({"repeats": 0, "folds": 3}, "from 1 to 1,000"),
         ({"baselines": ["svm"]}, "no baseline 'svm'"),
         ({"estimator": StandardScaler()}, "neither a classifier nor a regressor"),
         ({"estimator": Ridge()}, "numbers"),

@@ -126,8 +126,8 @@ def test_threads_that_use_a_read_model_first_compile_it_once(checkpoint_dir, mon
 
     X, y, Q = make_wide(n_columns=20)
     clf = pickle.loads(pickle.dumps(paper(checkpoint_dir / "v2.ckpt", method="raw-core").fit(X, y)))
-    compiled, read = [], fitted.read
-    monkeypatch.setattr(fitted, "read", lambda *args: compiled.append(1) or read(*args))
+    compiled, read_all = [], fitted.read_all
+    monkeypatch.setattr(fitted, "read_all", lambda *args: compiled.append(1) or read_all(*args))
     found = []
     threads = [threading.Thread(target=lambda: found.append(clf.predict_proba(Q))) for _ in range(4)]
     for thread in threads:

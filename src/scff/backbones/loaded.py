@@ -53,7 +53,8 @@ def load_backbone(
     upstream package is taken for the one that the adapter knows; whoever asks for one that is probed gets another.
     """
     spec, path = locate(backbone, task)
-    key = (spec.name, checkpoints.sha256(path), str(device))
+    # A model remembers the path of its weights: the same ones in another place are others.
+    key = (spec.name, f"{checkpoints.sha256(path)} {path}", str(device))
     loaded: Any = _LOADED.get((*key, True)) or (None if probe else _LOADED.get((*key, False)))
     if loaded is None:
         from scff.backbones.shared.probe import probed_before  # with torch, which a list of names does without

@@ -160,7 +160,7 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
             leaf_width=self.leaf_width,
             fdr=self.fdr,
             n_views=1 if self.n_estimators == "auto" else self.n_estimators,  # counted when the table is known
-            random_state=self.random_state,
+            random_state=int(self.random_state),
             cache=self.cache,
             limit=None if self.memory_limit is None else parse_bytes(self.memory_limit),
             device=self.device,

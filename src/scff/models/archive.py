@@ -82,7 +82,7 @@ class Archive:
             If it is missing, of another kind, cut off or damaged.
         """
         if not os.path.isfile(path):  # which answers for names that no file system takes
-            raise ModelFileError(f"There is no model {path}; make one with `scff fit`.")
+            raise ModelFileError(f"There is no model {str(path)[:200]}; make one with `scff fit`.")
         try:
             with path.open("rb") as file:
                 _recognise(path, file.read(8))

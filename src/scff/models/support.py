@@ -97,10 +97,8 @@ def read_table(content: memoryview, about: Any) -> Table:
         values = read_sparse(content, _kind(about["sparse"]), n_rows, n_columns)
     elif "dtype" in about:
         values = _read_numbers(content, about["dtype"], n_rows, n_columns)
-    elif names is None:
-        raise Misfit("table.names are missing")
-    else:
-        values = _read_frame(content, about, n_rows, names)
+    else:  # an array some of whose columns are categories has no names, and numbers for labels
+        values = _read_frame(content, about, n_rows, names or tuple(map(str, range(n_columns))))
     return Table(values, names, **heads)
 
 

@@ -81,6 +81,8 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, private: bo
         temporary.replace(target)
     except SCFFError:  # some of them are also an OSError
         raise
+    except UnicodeEncodeError as error:
+        raise DataError(f"{str(path)!a} holds half a character, which no file name may; name it otherwise.") from error
     except OSError as error:
         raise _not_written(path, error) from error
     finally:

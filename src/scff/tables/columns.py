@@ -81,7 +81,14 @@ def usable_column(column: pd.Series[Any], name: str) -> pd.Series[Any]:
         # Only the kind that writes NaN: backbones stumble over pd.NA.
         return column if dtype.na_value is not pd.NA else _series(column, _objects(column))
     if dtype == np.dtype(object):
-        return _object_column(column, name)
+        try:
+            return _object_column(column, name)
+        except ArithmeticError as error:  # beyond any float, or a decimal that signals that it is no number
+            raise DataError(
+                f"Column {name!r} holds a number that no float can; make it smaller, or missing where it is none."
+            ) from error
+        except UnicodeEncodeError as error:
+            raise DataError(f"Column {name!r} holds text with half a character; write it as UTF-8 first.") from error
     raise DataError(f"Column {name!r} is {dtype}; give numbers, dates, text or categories.")
 
 
@@ -110,7 +117,7 @@ def alike(frame: pd.DataFrame, support: pd.DataFrame) -> pd.DataFrame:
 def _numbers(column: pd.Series[Any], name: str) -> pd.Series[Any]:
     """Text that holds numbers, as numbers."""
     found = pd.to_numeric(column.astype(object), errors="coerce")
-    wrong = column[found.isna() & column.notna()]
+    wrong = column[(found.isna() | np.isinf(found.astype(np.float64))) & column.notna()]
     if len(wrong):
         raise DataError(
             f"Column {name!r} was numeric at fit and holds {str(wrong.iloc[0])[:40]!r} now; give numbers again."
@@ -125,12 +132,7 @@ def _has_number_labels(dtype: Any) -> bool:
 def _object_column(column: pd.Series[Any], name: str) -> pd.Series[Any]:
     kind = pdt.infer_dtype(column, skipna=True)
     if kind in _NUMBERS:
-        try:
-            numbers = pd.to_numeric(column.astype(object).where(column.notna(), np.nan)).astype(np.float64)
-        except ArithmeticError as error:  # beyond any float, or a decimal that signals that it is no number
-            raise DataError(
-                f"Column {name!r} holds a number that no float can; make it smaller, or missing where it is none."
-            ) from error
+        numbers = pd.to_numeric(column.astype(object).where(column.notna(), np.nan)).astype(np.float64)
         return _series(column, numbers)
     if kind in _TIMES:
         try:

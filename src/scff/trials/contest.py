@@ -79,7 +79,7 @@ def contest(cases: Iterable[Case], trials: Trials, groups: npt.NDArray[Any] | No
             episode, alternatives = agenda(case, trials, groups, spent=sum(one.cost for one in answers))
             n_splits = len(episode.splits) if len(alternatives) > 1 else 0
             if not answers:  # the others will be asked the same, at their own price
-                work = n_splits * sum(size_of(case, one) for one in alternatives) / case.cost_of_a_pass
+                work = n_splits * sum(size_of(case, one) for one in alternatives) / (case.cost_of_a_pass or 1.0)
                 steps.expect(work * sum(other.cost_of_a_pass for other in ordered))
             if n_splits == (answers[0].verdicts[0].n_splits if answers else n_splits) > 0:
                 verdict = judge(ask(episode, alternatives, steps=steps), episode, alternatives)
