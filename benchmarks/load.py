@@ -19,6 +19,8 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
+os.environ["OMP_NUM_THREADS"] = "1"  # here too: products of several threads round differently
+
 import numpy as np
 
 from scff import FoldedClassifier
