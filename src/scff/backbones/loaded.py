@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckpointRef", "load_backbone", "reload_backbone", "staying_loaded"]
 
-_LOADED: weakref.WeakValueDictionary[tuple[str, str, str, bool], Any] = weakref.WeakValueDictionary()
-_HOLDERS: list[dict[tuple[str, str, str], Any]] = []
+#: Name, digest and path of a checkpoint, and device. A model remembers the path: the same weights elsewhere are others.
+_Key = tuple[str, str, str, str]
+
+_LOADED: weakref.WeakValueDictionary[tuple[_Key, bool], Any] = weakref.WeakValueDictionary()
+_HOLDERS: list[dict[_Key, Any]] = []
 # The last small one stays for the next fit: without that a loop of fits would read it again every time, which takes as
 # long as fitting a small table.
 _STAYS_BYTES = 32 << 20
@@ -53,15 +56,14 @@ def load_backbone(
     upstream package is taken for the one that the adapter knows; whoever asks for one that is probed gets another.
     """
     spec, path = locate(backbone, task)
-    # A model remembers the path of its weights: the same ones in another place are others.
-    key = (spec.name, f"{checkpoints.sha256(path)} {path}", str(device))
-    loaded: Any = _LOADED.get((*key, True)) or (None if probe else _LOADED.get((*key, False)))
+    key = (spec.name, checkpoints.sha256(path), str(path), str(device))
+    loaded: Any = _LOADED.get((key, True)) or (None if probe else _LOADED.get((key, False)))
     if loaded is None:
         from scff.backbones.shared.probe import probed_before  # with torch, which a list of names does without
 
         with nullcontext() if probe else probed_before():
             loaded = spec.load(path, device)
-        _LOADED[*key, probe] = loaded
+        _LOADED[key, probe] = loaded
         if path.is_file() and path.stat().st_size <= _STAYS_BYTES:
             _stays[:] = [loaded]
     for holder in _HOLDERS:
@@ -72,7 +74,7 @@ def load_backbone(
 @contextmanager
 def staying_loaded() -> Iterator[None]:
     """Keep weights in memory to the end of this block: models fitted one after the other read the file once."""
-    holder: dict[tuple[str, str, str], Any] = {}
+    holder: dict[_Key, Any] = {}
     _HOLDERS.append(holder)
     try:
         yield
