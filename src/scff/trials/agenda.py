@@ -17,6 +17,7 @@ from scff.trials.forest import Forest
 from scff.trials.narrow import Company, Digest, Direct, Frequencies, Summarised
 from scff.trials.presentations import Answering, Core, LinkedCore, Presentation, WithTail
 from scff.trials.reading import Choice
+from scff.trials.tallies import Tallies, can_be_tallied
 from scff.trials.trial import Verdict
 
 __all__ = ["agenda", "chosen"]
@@ -58,7 +59,9 @@ def agenda(
         dealt = "nothing was tried: the labelled rows cannot be dealt into two parts that know the classes"
         return replace(episode, question=replace(question, why_not=question.why_not or dealt)), (first,)
     keep_whole_within(case)
-    direct = [Direct(scale, radial) for scale in ("equal", "shares") for radial in (False, True)]
+    direct: list[Answering] = [Direct(scale, radial) for scale in ("equal", "shares") for radial in (False, True)]
+    if can_be_tallied(case):
+        direct.append(Tallies())
     return episode, (*passes, *direct, Forest(out_of_bag=groups is None), Frequencies())
 
 

@@ -116,16 +116,20 @@ class ShareScale:
         for part, raw in self._raw(X):
             yield part, (raw - self.mean[part]) / self.width
 
+    def amounts(self, X: Any) -> Iterator[tuple[slice, FloatArray]]:
+        """Blocks of columns in units of the peak; what is negative counts as nothing."""
+        for part in blocks(X):  # a new row may hold a negative value where no labelled one did
+            yield part, np.maximum(_filled(X, part, self.peak, self.fill), 0.0)
+
     def _raw(self, X: Any) -> Iterator[tuple[slice, FloatArray]]:
+        if not self.shares:
+            yield from ((part, _filled(X, part, self.peak, self.fill)) for part in blocks(X))
+            return
         total_T = np.zeros(X.shape[0])
-        if self.shares:
-            for part in blocks(X):
-                total_T += np.maximum(_filled(X, part, self.peak, self.fill), 0.0).sum(axis=1)
-        for part in blocks(X):
-            raw = _filled(X, part, self.peak, self.fill)
-            if self.shares:  # a new row may hold a negative value where no labelled one did
-                raw = np.sqrt(np.maximum(raw, 0.0) / np.maximum(total_T, 1e-300)[:, None])
-            yield part, raw
+        for _, amount_TD in self.amounts(X):
+            total_T += amount_TD.sum(axis=1)
+        for part, amount_TD in self.amounts(X):
+            yield part, np.sqrt(amount_TD / np.maximum(total_T, 1e-300)[:, None])
 
 
 def blocks(X: Any) -> Iterator[slice]:

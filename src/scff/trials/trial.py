@@ -13,6 +13,7 @@ from scff.trials.episode import Episode
 from scff.trials.mixture import Mixture, fit_mixture, losses_of
 from scff.trials.narrow import Direct, Frequencies
 from scff.trials.presentations import Answering, Presentation
+from scff.trials.tallies import Tallies
 
 __all__ = ["Tried", "Verdict", "judge"]
 
@@ -95,7 +96,7 @@ def judge(
     fold_of = np.repeat(np.arange(len(episode.splits)), [len(split.new) for split in episode.splits])
     # Several steps of one Tail are one alternative.
     prior_P = np.array([alternatives[name].prior / sum(other == name for other, _ in names) for name, _ in names])
-    passes_P = np.array([not isinstance(alternatives[name], Direct | Frequencies) for name, _ in names])
+    passes_P = np.array([not isinstance(alternatives[name], Direct | Tallies | Frequencies) for name, _ in names])
     mixed_N = np.empty(len(y))
     for fold in np.unique(fold_of):  # judged on rows its weights have not seen
         out = fold_of == fold
