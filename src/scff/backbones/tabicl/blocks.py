@@ -143,13 +143,14 @@ class Block:
 def normed(x_ME: torch.Tensor, eps: float, room: Room, name: str = "normed") -> torch.Tensor:
     """Tokens without a mean, scaled to unit variance, with a one in place of the last number."""
     n, size = x_ME.shape
-    out, head, squares, length = room.view((name, n, size, "normed"), lambda: _normed(n, size, name, room))
-    share, least = room.once(("share", size, eps), lambda: (torch.full((size,), 1 / size), torch.full((1,), eps)))
-    torch.addmv(least, torch.mul(x_ME, x_ME, out=squares), share, out=length)
-    torch.mul(x_ME[:, :-1], length.rsqrt_().view(n, 1), out=head)
+    out, head, length, column = room.view((name, n, size, "normed"), lambda: _normed(n, size, name, room))
+    least = room.once(("least", eps), lambda: torch.full((1,), eps))
+    torch.linalg.vector_norm(x_ME, dim=1, out=length)
+    torch.addcmul(least, length, length, value=1 / size, out=length).rsqrt_()
+    torch.mul(x_ME[:, :-1], column, out=head)
     return out
 
 
 def _normed(n: int, size: int, name: str, room: Room) -> tuple[torch.Tensor, ...]:
-    out = room.empty(name, n, size, fill=1.0)
-    return out, out[:, :-1], room.empty("squares", n, size), room.empty("lengths", n)
+    out, length = room.empty(name, n, size, fill=1.0), room.empty("lengths", n)
+    return out, out[:, :-1], length, length[:, None]
