@@ -37,9 +37,11 @@ KINDS = {
     **dict.fromkeys(("mm", "addmm", "addmm_", "baddbmm", "baddbmm_", "bmm"), "products"),
     **dict.fromkeys(("exp2_", "exp_", "exp"), "exponentials of scores"),
     **dict.fromkeys(("gelu_", "gelu"), "GELU"),
-    **dict.fromkeys(("mul", "mv", "addmv_", "rsqrt_", "native_layer_norm"), "norms"),
-    **dict.fromkeys(("mul_",), "rotary positions"),
-    **dict.fromkeys(("div", "div_", "aminmax", "sum"), "sums and divisions of the softmax"),
+    **dict.fromkeys(
+        ("mul", "linalg_vector_norm", "addcmul", "rsqrt_", "native_layer_norm"), "norms and shares of the softmax"
+    ),
+    **dict.fromkeys(("mul_",), "rotary positions and shares of few queries"),
+    **dict.fromkeys(("reciprocal", "reciprocal_", "aminmax", "sum"), "sums of the softmax"),
     **dict.fromkeys(("add_",), "biases and labels added"),
     **dict.fromkeys(("copy_", "clone", "cat", "constant_pad_nd", "fill_"), "copies"),
 }

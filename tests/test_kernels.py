@@ -10,8 +10,8 @@ from tabicl._model.tabicl import TabICL
 
 from conftest import make_wide
 from scff import FoldedClassifier
-from scff.backbones.tabicl.blocks import Room
 from scff.backbones.tabicl.kernels import Kernels
+from scff.backbones.tabicl.room import Room
 
 SMALL = {
     "max_classes": 4,
@@ -60,10 +60,12 @@ def test_columns_and_rows_are_encoded_as_tabicl_does(layout, scale):
         scale * torch.randn(5, 9, columns.in_linear.in_features),
         torch.randn(5, 6, columns.in_linear.in_features),
     )
-    y = (torch.arange(9) % 3).float().expand(5, -1)
+    y = (torch.arange(9) % 3).float()[None]
     theirs, ours, room = KVCache(), KVCache(), Room()
     with torch.no_grad():
-        expected = columns._compute_embeddings_with_cache(support, theirs, 9, y, use_cache=False, store_cache=True)
+        expected = columns._compute_embeddings_with_cache(
+            support, theirs, 9, y.expand(5, -1), use_cache=False, store_cache=True
+        )
         close(kernels.embed(support, ours, y, room), without_means(expected))
         for index, entry in theirs.kv.items():
             close(ours.kv[index].key, entry.key)
@@ -71,9 +73,13 @@ def test_columns_and_rows_are_encoded_as_tabicl_does(layout, scale):
         expected = columns._compute_embeddings_with_cache(query, theirs, use_cache=True, store_cache=False)
         close(kernels.embed(query, theirs, None, room), without_means(expected))
         rows = scale * torch.randn(7, 11, 16)
-        close(kernels.aggregate(without_means(rows), room), model.row_interactor._aggregate_embeddings(rows[None])[0])
+        close(
+            kernels.aggregate(without_means(rows), 3, room), model.row_interactor._aggregate_embeddings(rows[None])[0]
+        )
         wider = torch.randn(2, 30, 16)
-        close(kernels.aggregate(without_means(wider), room), model.row_interactor._aggregate_embeddings(wider[None])[0])
+        close(
+            kernels.aggregate(without_means(wider), 3, room), model.row_interactor._aggregate_embeddings(wider[None])[0]
+        )
 
 
 def without_means(tokens):
@@ -93,7 +99,7 @@ def test_scores_that_would_overflow_are_taken_the_usual_way_round():
         expected = model.row_interactor._aggregate_embeddings(rows[None])[0]
         assert torch.isfinite(expected).all()
         # Rounding grows with the scores.
-        close(Kernels(model).aggregate(without_means(rows), Room()), expected, 5.0)
+        close(Kernels(model).aggregate(without_means(rows), 3, Room()), expected, 5.0)
 
 
 @pytest.mark.parametrize("layout", [{"col_affine": True}, {"norm_first": False}, {"activation": "relu"}])

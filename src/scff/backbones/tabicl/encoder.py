@@ -18,8 +18,8 @@ import torch
 from tabicl._model.kv_cache import KVCache, KVCacheEntry
 from tabicl._model.tabicl import TabICL
 
-from scff.backbones.tabicl.blocks import Room
 from scff.backbones.tabicl.kernels import Kernels
+from scff.backbones.tabicl.room import Room
 from scff.memory.budget import Footprint
 from scff.memory.pages import own_pages
 
@@ -141,7 +141,7 @@ class LeafEncoder:
     ) -> torch.Tensor:
         """Column embedding of one leaf behind the class tokens, a block of columns at a time."""
         n_rows = len(x_TW)
-        tokens = self._rows.cls_tokens
+        tokens = self._rows.cls_tokens if self._kernels is None else self._kernels.class_tokens
         n_cls, size = tokens.shape
         features_WTg = self._features(x_TW)
         width = len(features_WTg)  # of a model that reads columns in groups: as many tokens
@@ -155,8 +155,9 @@ class LeafEncoder:
             total: torch.Tensor | None = None
             for digit, whole in enumerate(caches):
                 part = KVCache() if labels is not None else whole[start : start + step]
-                y = None if labels is None else labels[digit].expand(len(block), -1)
-                embedded = embed(block, part, y, room)  # written over by the next
+                embedded = embed(
+                    block, part, None if labels is None else labels[digit], room
+                )  # written over by the next
                 if fill:
                     _fill(whole, part, start, width)
                 if len(caches) > 1:
@@ -174,7 +175,7 @@ class LeafEncoder:
             features_WTg,
             col_cache=kv,
             train_size=None if y is None else features_WTg.shape[1],
-            y_train=y,
+            y_train=None if y is None else y.expand(len(features_WTg), -1),
             use_cache=y is None,
             store_cache=y is not None,
         )
@@ -188,12 +189,10 @@ class LeafEncoder:
 
     def _aggregate(self, e_TWE: torch.Tensor) -> torch.Tensor:
         """Row interaction, a block of rows at a time."""
-        # The layers between are several times wider: half a block of rows keeps them in the cache.
-        step = max(1, self._block_bytes // (8 * e_TWE[0].numel()))
-        blocks = [e_TWE[i : i + step] for i in range(0, len(e_TWE), step)]
+        step = max(1, self._block_bytes // (4 * e_TWE[0].numel()))
         if self._kernels is not None:
-            room = Room()
-            return torch.cat([self._kernels.aggregate(block, room) for block in blocks])
+            return self._kernels.aggregate(e_TWE, step, Room())
+        blocks = [e_TWE[i : i + step] for i in range(0, len(e_TWE), step)]
         return torch.cat([self._rows._aggregate_embeddings(block[None])[0] for block in blocks])
 
     def _learn_upstream(self, x_GSW: torch.Tensor) -> tuple[torch.Tensor, Tensors]:
