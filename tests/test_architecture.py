@@ -14,7 +14,7 @@ from scff import FoldedClassifier
 
 ROOT = Path(scff.__file__).parent
 ROOMS = (
-    ("errors", "names", "progress"),
+    ("errors", "names", "processes", "progress"),
     ("memory",),
     ("tables",),
     ("backbones",),

@@ -12,7 +12,7 @@ from sklearn import metrics as sk
 
 from bench_tools import shared_data, write_panel
 from scff import FoldedClassifier
-from scff.bench import worker
+from scff.bench import starting
 from scff.bench.arms import ARMS, build, get_arm
 from scff.bench.folds import get_protocol, make_split, protocols, stratified_order
 from scff.bench.generate import FeatureGenerator
@@ -267,9 +267,8 @@ def test_studies_name_arms_and_reports_that_exist():
 
 
 def test_arms_need_no_socket_where_its_name_would_be_too_long(monkeypatch, tmp_path):
-    request = types.SimpleNamespace(arm=types.SimpleNamespace(needs_backbone=False))
-    monkeypatch.setattr(worker, "_start_server", lambda backbone: None)
+    monkeypatch.setattr(starting, "_start_server", lambda backbone: None)
     for folder, method in ((tmp_path / ("x" * 100), "spawn"), (Path("/tmp/x"), "forkserver")):
         scratch = types.SimpleNamespace(path=folder)
-        monkeypatch.setattr(worker, "_meet_in_scratch", lambda scratch=scratch: scratch)
-        assert worker._context(request).get_start_method() == method
+        monkeypatch.setattr(starting, "_meet_in_scratch", lambda scratch=scratch: scratch)
+        assert starting.context_for("").get_start_method() == method

@@ -276,7 +276,7 @@ def test_a_swapped_nano_is_refused_and_the_embedded_one_is_what_is_pinned(tmp_pa
 
 
 def test_the_last_small_model_stays_for_the_next_fit(checkpoint_dir, monkeypatch):
-    monkeypatch.setattr(loaded, "_stays", [])
+    monkeypatch.setattr(loaded, "_KEEPERS", [loaded._Keeper(most=1, most_bytes=loaded._BETWEEN_FITS.most_bytes)])
     monkeypatch.setattr(loaded, "_LOADED", weakref.WeakValueDictionary())
     small = str(checkpoint_dir / "v2.ckpt")
     first = weakref.ref(load_backbone(small, CPU))
@@ -285,7 +285,7 @@ def test_the_last_small_model_stays_for_the_next_fit(checkpoint_dir, monkeypatch
     load_backbone("nano", CPU)
     gc.collect()
     assert first() is None  # one at a time
-    monkeypatch.setattr(loaded, "_STAYS_BYTES", 10)
+    monkeypatch.setattr(loaded, "_KEEPERS", [loaded._Keeper(most=1, most_bytes=10)])
     second = weakref.ref(load_backbone(small, CPU))
     gc.collect()
     assert second() is None

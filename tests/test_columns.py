@@ -43,7 +43,7 @@ def test_dates_and_durations_are_numbers_that_count(monkeypatch):
     other = frame.assign(visit=days.as_unit("ns").tz_localize("UTC"), stay=stay.as_unit("ms"))
     assert np.abs(clf.predict_proba(other) - expected).max() < 1e-3  # milliseconds cut microseconds off
     text = frame.assign(visit=[day.isoformat() for day in days])
-    with pytest.raises(DataError, match="'visit' was numeric at fit"):
+    with pytest.raises(DataError, match="'visit' held dates at fit and holds text now"):
         clf.predict_proba(text)
 
 

@@ -306,7 +306,7 @@ def test_weights_stay_loaded_from_fold_to_fold_and_no_longer(monkeypatch):
     model = FoldedClassifier("nano", method="raw-core")
     evaluate(X, y, estimator=model, folds=4, repeats=1, baselines=["majority"])
     assert len(loads) == 1
-    assert loaded._HOLDERS == []
+    assert loaded._KEEPERS == [loaded._BETWEEN_FITS]
 
 
 def test_processes_change_nothing(tmp_path):

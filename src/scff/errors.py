@@ -21,6 +21,7 @@ __all__ = [
     "PretrainError",
     "SCFFError",
     "one_line",
+    "shown",
 ]
 
 
@@ -70,6 +71,17 @@ class ModelFileError(SCFFError, ValueError):
 
 class PretrainError(SCFFError, ValueError):
     """A pretraining run cannot begin, go on or deliver as asked: its recipe, its folder or its checkpoints."""
+
+
+def shown(value: object, longest: int = 40) -> str:
+    """The beginning of a value that is not what it should be, on one line and without its place in memory.
+
+    Examples
+    --------
+    >>> shown(object()), shown([1, 2])
+    ('<object object>', '[1, 2]')
+    """
+    return " ".join(re.sub(r" at 0x[0-9a-fA-F]+", "", str(value)).split())[:longest]
 
 
 def one_line(error: object, longest: int = 400) -> str:

@@ -1,5 +1,6 @@
 """What can be asked for by name, each list once; free of imports, so that ``scff --help`` need not wait for torch."""
 
+from numbers import Integral
 from typing import Literal, get_args
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "MethodOrAuto",
     "RankRouting",
     "Trials",
+    "is_whole",
 ]
 
 Method = Literal["scff", "native", "raw-core", "bounded-core", "mass-huber"]
@@ -42,3 +44,8 @@ TAILS = (
     "no-binary-restriction",
 )
 """What may let the Tail in: nothing, the paper's gate, its component controls."""
+
+
+def is_whole(value: object) -> bool:
+    """Whether something is a whole number, Python's or NumPy's; a truth value in its place is a slip."""
+    return isinstance(value, Integral) and not isinstance(value, bool)

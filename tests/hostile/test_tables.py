@@ -19,7 +19,7 @@ from scipy import sparse
 
 from hostile.bad_inputs import SCALARS, Liar, N, Odd, frame, labels, numbers
 from hostile.judging import refusal
-from scff import FoldedClassifier, FoldedRegressor
+from scff import FoldedClassifier, FoldedRegressor, load
 from scff.backbones import load_backbone
 from scff.errors import DataWarning
 
@@ -339,6 +339,7 @@ def queries() -> dict[str, pd.DataFrame]:
 
 
 MUST = {"a column less", "another name", "no columns", "twice", "no rows", "words for numbers", "infinity", "an array"}
+MUST |= {"dates for numbers", "spans for numbers"}
 
 
 @pytest.mark.parametrize("kind", queries())
@@ -346,6 +347,48 @@ def test_query_rows_that_do_not_fit_the_model(fitted, kind, tally):
     refused = refusal(lambda: answered(fitted["mixed"], queries()[kind]))
     assert kind not in MUST or refused
     tally("bad inputs: queries", "refused" if refused else "served")
+
+
+def times() -> dict[str, tuple[object, str]]:
+    """Columns by name: their cells, and what a message calls them."""
+    days = pd.date_range("2020-01-01", periods=N)
+    return {
+        "numbers": (np.arange(N) * 1.5, "numbers"),
+        "dates": (days, "dates"),
+        "dates with a zone": (days.tz_localize("Europe/Berlin"), "dates"),
+        "python dates": ([day.date() for day in days], "dates"),
+        "dates of arrow": (pd.Series(days).astype("timestamp[us][pyarrow]"), "dates"),
+        "days of arrow": (pd.Series([day.date() for day in days], dtype="date32[day][pyarrow]"), "dates"),
+        "periods": (pd.period_range("2020-01-01", periods=N, freq="D"), "dates"),
+        "spans": (days - days[0], "durations"),
+        "python spans": ([datetime.timedelta(days=i) for i in range(N)], "durations"),
+        "spans of arrow": (pd.Series(days - days[0]).astype("duration[us][pyarrow]"), "durations"),
+        "words": ([f"2020-01-{i + 1:02}, noon" for i in range(N)], "text"),
+    }
+
+
+@pytest.mark.parametrize("now", times())
+@pytest.mark.parametrize("at_fit", ["numbers", "dates", "spans", "words"])
+@pytest.mark.parametrize("others", ["numbers", "mixed"])
+def test_days_are_not_taken_for_numbers_nor_numbers_for_days(
+    folded, at_fit, now, others, tmp_path, checkpoint_dir, monkeypatch, tally
+):
+    monkeypatch.setenv("SCFF_CHECKPOINT_DIR", str(checkpoint_dir))
+    table = frame() if others == "mixed" else frame()[["a", "b"]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # that the column follows the order of the rows
+        model = folded(keep_id=True).fit(table.assign(when=times()[at_fit][0]), labels())
+    model.save(tmp_path / "m.scff")
+    query = table.assign(when=times()[now][0])
+    for one in (model, load(tmp_path / "m.scff")):
+        refused = refusal(lambda one=one: answered(one, query))
+        if times()[at_fit][1] == times()[now][1]:
+            assert not refused
+        else:
+            assert "Column 'when'" in str(refused)
+            assert "at fit" in str(refused)
+        tally("bad inputs: queries", "refused" if refused else "served")
+    assert refusal(lambda: answered(model, table.assign(when=pd.NaT))) is None  # what is missing is of any kind
 
 
 @pytest.mark.parametrize("use", ["predict", "predict_proba", "column_evidence", "report", "save", "score"])

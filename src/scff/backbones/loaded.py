@@ -26,11 +26,36 @@ __all__ = ["CheckpointRef", "load_backbone", "reload_backbone", "staying_loaded"
 _Key = tuple[str, str, str, str]
 
 _LOADED: weakref.WeakValueDictionary[tuple[_Key, bool], Any] = weakref.WeakValueDictionary()
-_HOLDERS: list[dict[_Key, Any]] = []
+
+
+class _Keeper:
+    """Keeps weights in memory that nobody else refers to: all that are asked for while it is there, or the last few.
+
+    Parameters
+    ----------
+    most : int or None
+        How many of them; None for all.
+    most_bytes : int or None
+        How large their file may be; None for any size.
+    """
+
+    def __init__(self, most: int | None = None, most_bytes: int | None = None) -> None:
+        self.most, self.most_bytes = most, most_bytes
+        self._kept: dict[_Key, Any] = {}
+
+    def keep(self, key: _Key, loaded: Any, path: Path) -> None:
+        """Keep these weights, if they are small enough, and let the oldest go that are too many."""
+        if self.most_bytes is not None and not (path.is_file() and path.stat().st_size <= self.most_bytes):
+            return
+        # A new dict each time: another thread may be loading too.
+        others = [entry for entry in self._kept.items() if entry[0] != key]
+        self._kept = dict([*others, (key, loaded)][-self.most if self.most is not None else 0 :])
+
+
 # The last small one stays for the next fit: without that a loop of fits would read it again every time, which takes as
 # long as fitting a small table.
-_STAYS_BYTES = 32 << 20
-_stays: list[Any] = []
+_BETWEEN_FITS = _Keeper(most=1, most_bytes=32 << 20)
+_KEEPERS: list[_Keeper] = [_BETWEEN_FITS]
 
 
 @dataclass(frozen=True)
@@ -64,22 +89,20 @@ def load_backbone(
         with nullcontext() if probe else probed_before():
             loaded = spec.load(path, device)
         _LOADED[key, probe] = loaded
-        if path.is_file() and path.stat().st_size <= _STAYS_BYTES:
-            _stays[:] = [loaded]
-    for holder in _HOLDERS:
-        holder[key] = loaded
+    for keeper in tuple(_KEEPERS):
+        keeper.keep(key, loaded, path)
     return loaded  # type: ignore[no-any-return]
 
 
 @contextmanager
 def staying_loaded() -> Iterator[None]:
     """Keep weights in memory to the end of this block: models fitted one after the other read the file once."""
-    holder: dict[_Key, Any] = {}
-    _HOLDERS.append(holder)
+    keeper = _Keeper()
+    _KEEPERS.append(keeper)
     try:
         yield
     finally:
-        _HOLDERS[:] = [other for other in _HOLDERS if other is not holder]
+        _KEEPERS.remove(keeper)
 
 
 def reload_backbone(

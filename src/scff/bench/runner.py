@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from scff.bench.jobs import Job, Outcome, RunSettings, run_job
+from scff.bench.worker import giving_up
 from scff.errors import DataError
 from scff.fold.methods import EngineName
 from scff.fold.ray import connect
@@ -83,7 +84,12 @@ def _engine(name: str) -> Callable[[Sequence[Job], RunSettings, int], Iterator[t
 
 def _run_local(jobs: Sequence[Job], settings: RunSettings, workers: int) -> Iterator[tuple[Job, Outcome]]:
     with ThreadPoolExecutor(workers) as pool:  # each thread only waits for its arms' processes
-        yield from _drain(jobs, lambda job: pool.submit(run_job, job, settings), workers)
+        try:
+            yield from _drain(jobs, lambda job: pool.submit(run_job, job, settings), workers)
+        except BaseException:  # an interruption, most of the time: nobody waits for what has not finished
+            with giving_up():
+                pool.shutdown(cancel_futures=True)
+            raise
 
 
 def _drain(

@@ -1,7 +1,6 @@
 """One arm in a process of its own, so that its peak memory is its own too.
 
-Processes come from a fork server that has imported torch, hashed the weights and started nothing: a fork costs
-milliseconds where a fresh interpreter costs seconds. The request holds no query label, so no arm can see one.
+The request holds no query label, so no arm can see one.
 """
 
 from __future__ import annotations
@@ -9,19 +8,19 @@ from __future__ import annotations
 import gc
 import hashlib
 import logging
-import multiprocessing
 import os
 import platform
 import select
+import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
-from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -33,16 +32,16 @@ import torch
 
 from scff.backbones.loaded import load_backbone
 from scff.backbones.weights import checkpoints
-from scff.bench import nursery
 from scff.bench.arms import Arm, build
 from scff.bench.facts import gate_facts, plan_facts, verdict_facts
 from scff.bench.sharing import remembering
+from scff.bench.starting import context_for
 from scff.estimators.classifier import FoldedClassifier
 from scff.memory.device import resolve_device
 from scff.memory.meter import PeakMemory
-from scff.memory.scratch import Scratch
+from scff.processes import unheard_interrupts
 
-__all__ = ["ArmRequest", "ArmResult", "host_fingerprint", "run_arm", "run_isolated", "run_shared"]
+__all__ = ["ArmRequest", "ArmResult", "giving_up", "host_fingerprint", "run_arm", "run_isolated", "run_shared"]
 
 logger = logging.getLogger(__name__)
 
@@ -94,13 +93,23 @@ def run_isolated(request: ArmRequest, time_limit: float | None = None) -> ArmRes
 
 
 def run_shared(requests: Sequence[ArmRequest], time_limit: float | None = None) -> list[ArmResult]:
-    """Run arms of which neither time nor memory is asked in one new process, each within the limit on the mean."""
-    context = _context(requests[0])
+    """Run arms of which neither time nor memory is asked in one new process, each within the limit on the mean.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the run is given up: an arm that was not let finish has no result, not even a bad one.
+    """
+    context = context_for(requests[0].backbone if requests[0].arm.needs_backbone else "")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_child, args=(theirs, requests), daemon=True)
-    process.start()
+    with unheard_interrupts():
+        process.start()
     theirs.close()
+    _running.add(process)
     try:
+        if _GIVEN_UP.is_set():
+            raise KeyboardInterrupt
         if not ours.poll(None if time_limit is None else time_limit * len(requests)):
             return [ArmResult("timeout", f"did not finish within {time_limit:.0f} s")] * len(requests)
         results: list[ArmResult] = ours.recv()
@@ -108,16 +117,35 @@ def run_shared(requests: Sequence[ArmRequest], time_limit: float | None = None) 
         return results
     except EOFError:  # it died without a word
         process.join()
+        if _GIVEN_UP.is_set() or process.exitcode == -signal.SIGINT:
+            raise KeyboardInterrupt from None
         if process.exitcode == -9:  # the kernel ends a process that takes too much memory in this way
             gone = ArmResult("oom", "the process was killed, as a rule because memory ran out")
         else:
             gone = ArmResult("failed", f"the process ended with code {process.exitcode}")
         return [gone] * len(requests)
     finally:
+        _running.discard(process)
         ours.close()
         if process.is_alive():
             process.kill()
         process.join()
+
+
+_GIVEN_UP = threading.Event()
+_running: set[Any] = set()
+
+
+@contextmanager
+def giving_up() -> Iterator[None]:
+    """End the processes of all arms that run, and of those that are begun in this block."""
+    _GIVEN_UP.set()
+    try:
+        for process in list(_running):
+            process.kill()
+        yield
+    finally:
+        _GIVEN_UP.clear()
 
 
 def run_together(requests: Sequence[ArmRequest]) -> list[ArmResult]:
@@ -217,40 +245,6 @@ def _predict(model: Any, X: pd.DataFrame, query_chunk: int) -> npt.NDArray[np.fl
 def _is_out_of_memory(error: RuntimeError) -> bool:
     text = str(error)
     return isinstance(error, torch.cuda.OutOfMemoryError) or "can't allocate memory" in text or "out of memory" in text
-
-
-#: Longest folder of a socket, in bytes: a fork server has one there, and its name may have a hundred on every system.
-_SOCKET = 80
-
-
-def _context(request: ArmRequest) -> Any:
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    if len(os.fsencode(_meet_in_scratch().path)) > _SOCKET:
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["__main__", "scff.bench.worker", "scff.bench.nursery"])
-    _start_server(request.backbone if request.arm.needs_backbone else "")
-    return context
-
-
-_SERVER = threading.Lock()
-
-
-def _start_server(backbone: str) -> None:
-    """Start the fork server for this backbone, if none runs yet."""
-    with _SERVER:  # jobs run in threads
-        os.environ[nursery.BACKBONE] = backbone
-        forkserver.ensure_running()
-        del os.environ[nursery.BACKBONE]
-
-
-@cache
-def _meet_in_scratch() -> Scratch:
-    """Let processes meet in a folder that the next run removes if this one is killed; Python's own stays for good."""
-    scratch = Scratch()
-    multiprocessing.current_process()._config["tempdir"] = str(scratch.path)  # type: ignore[attr-defined]
-    return scratch
 
 
 def _child(pipe: Connection, requests: Sequence[ArmRequest]) -> None:

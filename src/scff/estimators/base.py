@@ -142,6 +142,8 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
         """Let scikit-learn check and remember names and width; it need not see the rows."""
         if table.n_rows == 0:
             raise DataError("The table has no rows; 0 sample(s) cannot be used.")
+        if table.n_columns == 0 and not is_plain(X):
+            raise DataError("The table has no column besides the labels, groups and row names; give features.")
         refuse_huge(table)
         if is_plain(X):
             return

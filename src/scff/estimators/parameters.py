@@ -17,9 +17,9 @@ from sklearn.utils._param_validation import (
     validate_parameter_constraints,
 )
 
-from scff.errors import DataError, one_line
+from scff.errors import DataError, one_line, shown
 from scff.gate.record import TAIL_RULES, TailRule
-from scff.names import ENGINES, METHODS, ROUTINGS
+from scff.names import ENGINES, METHODS, ROUTINGS, is_whole
 
 __all__ = ["CLASSIFIER", "REGRESSOR", "REGRESSOR_METHODS", "check_parameters", "class_weights"]
 
@@ -74,11 +74,18 @@ def check_parameters(estimator: Any) -> None:
         raise DataError(one_line(error)) from error
     except (TypeError, ValueError) as error:  # an array has no one truth value to be compared by
         raise DataError(f"An argument of {type(estimator).__name__} cannot be compared ({error}).") from error
+    for name in parameters.get("categorical") or ():
+        if not isinstance(name, str) and not is_whole(name):
+            raise DataError(f"categorical must hold names or numbers of columns, not {shown(name)}.")
     if parameters.get("engine") == "ray" and estimator.method not in ("auto", "scff", "bounded-core"):
         raise DataError(
             'engine="ray" spreads the leaves of a row backbone over a cluster; use it with method="auto", "scff" or '
             '"bounded-core", or leave engine at "local".'
         )
+
+
+#: Of a class's weight in the largest; below, a probability multiplied by it could vanish.
+_LEAST_SHARE = 1e-100
 
 
 def class_weights(
@@ -101,9 +108,18 @@ def class_weights(
         if label not in known:
             raise DataError(f"class_weight names {label!r}, which is no class; the classes are {known[:8]}.")
         if not _is_positive(weight):
-            raise DataError(f"The class_weight of {label!r} must be a positive number, not {weight!r}.")
-    return tuple(float(wanted.get(label, 1.0)) for label in known)
+            raise DataError(f"The class_weight of {label!r} must be a positive number, not {shown(weight)}.")
+    weights = [float(wanted.get(label, 1.0)) for label in known]
+    if min(weights) < _LEAST_SHARE * max(weights):
+        raise DataError(
+            f"class_weight makes one class worth {max(weights):g} and another {min(weights):g}; leave it out."
+        )
+    # The largest is 1: no product with a probability is beyond a float, nor the sum of them zero.
+    return tuple(weight / max(weights) for weight in weights)
 
 
 def _is_positive(weight: Any) -> bool:
-    return isinstance(weight, Real) and 0 < float(weight) < math.inf
+    try:
+        return isinstance(weight, Real) and 0 < float(weight) < math.inf
+    except OverflowError:  # a whole number or fraction beyond any float
+        return False

@@ -23,7 +23,7 @@ from scff.fold.methods import refuse_row_folding
 from scff.memory.device import resolve_device
 from scff.memory.meter import PeakMemory
 from scff.plan.leaks import find_leaks
-from scff.tables.targets import number_target
+from scff.tables.targets import number_target, refuse_untold
 from scff.trials.case import Case
 from scff.trials.presentations import Paper
 from scff.trials.reading import Choice, read_all
@@ -140,6 +140,7 @@ class FoldedRegressor(Explained, RegressorMixin, FoldedEstimator):  # type: igno
         given, heads = self._read_support(X, y)
         support = given.table
         target = number_target(given.y, support.n_rows)
+        refuse_untold(target)
         device = resolve_device(self.device)
         started = time.perf_counter()
         with PeakMemory(device) as loading:

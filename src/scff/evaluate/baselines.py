@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -14,7 +14,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import StandardScaler
 
 from scff.backbones.shared.categories import OrdinalCodes
-from scff.errors import DataError
+from scff.errors import DataError, shown
 from scff.evaluate import linear
 from scff.evaluate.splits import inner_splits
 from scff.tables.table import Table
@@ -187,9 +187,11 @@ def choose(names: Sequence[str] | None, *, classified: bool) -> tuple[dict[str, 
         If there is no baseline of that name.
     """
     known = CLASS_BASELINES if classified else NUMBER_BASELINES
+    if names is not None and (isinstance(names, str) or not isinstance(names, Collection)):
+        raise DataError(f"baselines must be a list of names, not {shown(names)!r}; choose from {', '.join(known)}.")
     for name in names or ():
-        if name not in known:
-            raise DataError(f"There is no baseline {name!r}; choose from {', '.join(known)}.")
+        if not isinstance(name, str) or name not in known:
+            raise DataError(f"There is no baseline {shown(name)!r}; choose from {', '.join(known)}.")
     chosen = {name: known[name] for name in (known if names is None else names)}
     absent = {
         name: Unavailable(one.words, f"the package {one.package} is not installed (pip install {one.package})")

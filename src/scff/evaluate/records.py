@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ __all__ = ["Answer", "Records", "digest_of"]
 FloatArray = npt.NDArray[np.float64]
 _BLOCK = 256
 _QUESTION = "question.json"
+_DAMAGED = (zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +58,10 @@ class Records:
         Made if it is not there.
     digest : str
         What the answers are answers to.
+    shapes : sequence of (int, int)
+        Test rows of each fold, and values for each of them.
+    n_columns : int
+        Of the table.
 
     Raises
     ------
@@ -62,8 +69,10 @@ class Records:
         If the folder holds answers to another question, or cannot be used.
     """
 
-    def __init__(self, folder: Path | None, digest: str) -> None:
-        self._folder = folder
+    def __init__(
+        self, folder: Path | None, digest: str, shapes: Sequence[tuple[int, int]] = (), n_columns: int = 0
+    ) -> None:
+        self._folder, self._shapes, self._n_columns = folder, shapes, n_columns
         self._answers: dict[tuple[int, str], Answer] = {}
         if folder is None:
             return
@@ -79,7 +88,7 @@ class Records:
                 if any(folder.iterdir()):
                     raise DataError(f"{folder} holds other files; name an empty folder for the records of the folds.")
                 write_atomically(path, lambda part: part.write_text(json.dumps({"digest": digest})))
-        except (OSError, KeyError, TypeError, ValueError) as error:
+        except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, DataError):
                 raise
             raise DataError(f"{folder} cannot be used for the records of the folds ({error}).") from error
@@ -89,7 +98,7 @@ class Records:
         if (fold, model) not in self._answers and self._folder is not None:
             path = self._path(fold, model)
             if path.exists():
-                self._answers[fold, model] = _read(path)
+                self._answers[fold, model] = _read(path, self._shapes[fold], self._n_columns)
         return self._answers.get((fold, model))
 
     def put(self, fold: int, model: str, answer: Answer) -> None:
@@ -111,11 +120,17 @@ def _write(path: Path, answer: Answer) -> None:
         np.savez(file, **arrays)
 
 
-def _read(path: Path) -> Answer:
+def _read(path: Path, shape: tuple[int, int], n_columns: int) -> Answer:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return Answer(file["values"], float(file["seconds"]), file.get("rank"), file.get("core"))
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        with path.open("rb") as content, np.load(content, allow_pickle=False) as file:  # closed, whatever it is
+            found = Answer(file["values"], float(file["seconds"]), file.get("rank"), file.get("core"))
+        heads = (found.rank, found.core)
+        if found.values.shape != shape or any(one is not None and one.shape != (n_columns,) for one in heads):
+            raise ValueError("it is of another size")
+        if not np.isfinite(found.values).all() or not 0 <= found.seconds < np.inf:
+            raise ValueError("it holds what is no number")
+        return found
+    except (OSError, EOFError, LookupError, TypeError, AttributeError, ValueError, *_DAMAGED) as error:
         raise DataError(f"{path} is no record of a fold ({error}); delete it and run again.") from error
 
 

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from joblib import Parallel, cpu_count, delayed
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import is_classifier
 
 import scff
 from scff.backbones.loaded import staying_loaded
-from scff.errors import DataError
+from scff.errors import DataError, shown
 from scff.estimators.input import given_support
+from scff.evaluate.arguments import check_arguments
 from scff.evaluate.baselines import Unavailable, choose
 from scff.evaluate.evaluation import Evaluation
 from scff.evaluate.question import OWN, Question
@@ -28,7 +29,8 @@ from scff.evaluate.scores import LARGER, Asked, Estimate, draw, estimate, figure
 from scff.evaluate.splits import Folds, choose_splits
 from scff.evaluate.stability import selection_stability
 from scff.fold.ray import RETRIES, connect, result_of, unpacked
-from scff.names import ENGINES, EngineName
+from scff.names import EngineName
+from scff.processes import end_with, unheard_interrupts
 from scff.progress import Steps
 from scff.tables.targets import class_labels, group_codes, number_target, one_column
 from scff.tables.task import TaskName, find_task
@@ -111,12 +113,8 @@ def evaluate(
     >>> found.scores["majority"]["auc"].value
     0.5
     """
-    if engine not in ENGINES:
-        raise DataError(f'engine must be "local" or "ray", not {engine!r}.')
-    if type(n_jobs) is not int or not (n_jobs >= 1 or n_jobs == -1):
-        raise DataError(f"n_jobs must be a number of processes, or -1 for one on every core, not {str(n_jobs)[:40]}.")
-    if not isinstance(seed, int) or not 0 <= seed < 2**32:
-        raise DataError(f"seed must be a whole number from 0 to 2**32 - 1, not {str(seed)[:40]}.")
+    check_arguments(estimator, engine=engine, n_jobs=n_jobs, seed=seed, resume=resume, verbose=verbose)
+    n_jobs, seed = int(n_jobs), int(seed)
     given = given_support(X, y, groups)
     table, n = given.table, given.table.n_rows
     labels = one_column(given.y, n, "label")
@@ -134,7 +132,9 @@ def evaluate(
     splits = choose_splits(target, groups, folds, repeats, seed, classes=None if classes is None else list(classes))
     arms, absent = choose(baselines, classified=classified)
     question = Question(table, target, labels, classes, groups, splits, estimator, arms, seed)
-    records = Records(None if resume is None else Path(resume), question.digest())
+    width = 1 if classes is None else len(classes)
+    shapes = [(len(test), width) for _, test in splits.pairs]
+    records = Records(None if resume is None else Path(resume), question.digest(), shapes, table.n_columns)
     _ask(question, records, n_jobs, engine, verbose)
     return _judge(question, records, absent)
 
@@ -164,8 +164,24 @@ def _answers(
                 yield _answer(question, one)
         return
     n_jobs = min(cpu_count() if n_jobs == -1 else n_jobs, len(missing))  # joblib starts as many as it is told
-    jobs = Parallel(n_jobs=n_jobs, return_as="generator_unordered", max_nbytes="100K")
-    yield from jobs(delayed(_answer_apart)(question, one) for one in missing)
+    jobs = _pool(n_jobs)
+    with unheard_interrupts():  # joblib ends its processes when this one is interrupted
+        answers = jobs(delayed(_answer_beside)(os.getpid(), question, one) for one in missing)
+    yield from answers
+
+
+def _answer_beside(parent: int, question: Question, one: tuple[int, str]) -> tuple[tuple[int, str], Answer]:
+    end_with(parent)
+    return _answer_apart(question, one)
+
+
+def _pool(n_jobs: int) -> Any:
+    """Processes that do not wait for five minutes, as joblib's do, when there is nobody left to ask them."""
+    options = {"n_jobs": n_jobs, "return_as": "generator_unordered", "max_nbytes": "100K"}
+    try:
+        return Parallel(**options, initializer=end_with, initargs=(os.getpid(),))
+    except TypeError:  # joblib before 1.5: only those that were asked something know whom to look at
+        return Parallel(**options)
 
 
 def _answer_apart(question: Question, one: tuple[int, str]) -> tuple[tuple[int, str], Answer]:
@@ -274,9 +290,7 @@ def _words(estimator: Any) -> str:
 
 def _is_classified(estimator: Any, task: TaskName, labels: npt.NDArray[Any]) -> bool:
     if estimator is not None:
-        if not is_classifier(estimator) and not is_regressor(estimator):
-            raise DataError(f"{type(estimator).__name__} is neither a classifier nor a regressor; give one of them.")
         return bool(is_classifier(estimator))
-    if task not in ("auto", "class", "number"):
-        raise DataError(f'task must be "auto", "class" or "number", not {task!r}.')
+    if not isinstance(task, str) or task not in ("auto", "class", "number"):
+        raise DataError(f'task must be "auto", "class" or "number", not {shown(task)!r}.')
     return find_task(labels, task).name == "class"

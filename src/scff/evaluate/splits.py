@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,8 @@ from sklearn.model_selection import (
     StratifiedKFold,
 )
 
-from scff.errors import DataError
+from scff.errors import DataError, shown
+from scff.names import is_whole
 
 __all__ = ["Folds", "Splits", "choose_splits", "inner_splits"]
 
@@ -100,9 +102,11 @@ def choose_splits(
     """
     units = len(y) if groups is None else len(np.unique(groups))
     what = "rows" if groups is None else "groups"
-    if folds is not None and not isinstance(folds, int | str):
-        return _given(folds, len(y), groups)
+    if folds is not None and not isinstance(folds, bool | str) and not is_whole(folds):
+        return _given(cast(Any, folds), len(y), groups)
     rarest = _rarest(y, groups, classes) if classes is not None else units
+    if units < 2:
+        raise DataError(f"There is one of the {what} only, so nothing can be both learned and asked; give more.")
     if folds is None:
         alone = units <= _FEW or rarest < 3
         folds = "leave-one-out" if alone else min(5, rarest)
@@ -115,11 +119,15 @@ def choose_splits(
         return Splits(
             tuple(pairs), (0,) * len(pairs), f"each of {units} {what} left out alone ({each} by {each})", True
         )
+    folds = cast(int, folds)
     if not 2 <= folds <= units:
         raise DataError(f"folds must lie between 2 and the number of {what}, {units}; it is {folds}.")
+    folds = int(folds)
+    if classes is not None and folds > np.bincount(y).max():
+        raise DataError(f"folds is {folds}, and no class has as many rows; {np.bincount(y).max()} folds can be dealt.")
     repeats = (3 if len(y) < _MANY else 1) if repeats is None else repeats
-    if not isinstance(repeats, int) or not 1 <= repeats <= _ROUNDS:
-        raise DataError(f"repeats must be a number from 1 to {_ROUNDS:,}, not {str(repeats)[:40]}.")
+    if not is_whole(repeats) or not 1 <= repeats <= _ROUNDS:
+        raise DataError(f"repeats must be a number from 1 to {_ROUNDS:,}, not {shown(repeats)}.")
     dealt: list[Pair] = []
     for r in range(repeats):
         dealt += _deal(y, groups, folds, seed + r, classes is not None)
@@ -146,7 +154,10 @@ def _deal(y: npt.NDArray[Any], groups: npt.NDArray[Any] | None, folds: int, seed
         deal = StratifiedKFold if groups is None else StratifiedGroupKFold
     else:
         deal = KFold if groups is None else GroupKFold
-    return list(deal(folds, shuffle=True, random_state=seed).split(y, y, groups))
+    with warnings.catch_warnings():
+        # That a class has fewer rows than there are folds: then some are asked about it nothing, which is no harm.
+        warnings.simplefilter("ignore", UserWarning)
+        return list(deal(folds, shuffle=True, random_state=seed).split(y, y, groups))
 
 
 def _per_class(y: npt.NDArray[Any], groups: npt.NDArray[Any] | None) -> IntArray:
@@ -169,6 +180,14 @@ def _rarest(y: npt.NDArray[Any], groups: npt.NDArray[Any] | None, classes: Seque
     return int(counts[rarest])
 
 
+def _rows(chosen: Any, n: int) -> IntArray:
+    """Numbers of rows, each once; a mask is as good."""
+    rows: IntArray = np.arange(n)[np.asarray(chosen)]
+    if rows.ndim != 1 or len(np.unique(rows)) < len(rows):
+        raise ValueError("a row stands there twice, or the rows are no plain list")
+    return rows
+
+
 def _given(folds: Iterable[tuple[Any, Any]], n: int, groups: npt.NDArray[Any] | None) -> Splits:
     """Pairs of the user's own, put into rounds in which no row is asked twice."""
     pairs: list[Pair] = []
@@ -176,7 +195,7 @@ def _given(folds: Iterable[tuple[Any, Any]], n: int, groups: npt.NDArray[Any] | 
     asked: list[npt.NDArray[np.bool_]] = []
     try:
         for train, test in folds:
-            pairs.append((np.arange(n)[np.asarray(train)], np.arange(n)[np.asarray(test)]))
+            pairs.append((_rows(train, n), _rows(test, n)))
     except (TypeError, ValueError, IndexError) as error:
         raise DataError(f"folds must be pairs of train and test rows below {n} ({error}).") from error
     for train, test in pairs:

@@ -6,7 +6,7 @@ Shape legend: ``S`` support rows, ``Q`` query rows, ``E`` representation width.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,16 @@ class TailRule:
     check: Literal["reciprocal", "none"] = "reciprocal"
     single_leaf_fallback: bool = True
     binary_only: bool = True
+
+    def __post_init__(self) -> None:
+        known = get_args(CandidateName)
+        names = self.candidates
+        if not isinstance(names, tuple) or not names or any(name not in known for name in names):
+            raise DataError(f"candidates of a TailRule must be a tuple of {' and '.join(map(repr, known))}.")
+        if self.step not in ("fisher", "fixed") or self.check not in ("reciprocal", "none"):
+            raise DataError('The step of a TailRule is "fisher" or "fixed", and its check "reciprocal" or "none".')
+        if not all(isinstance(one, bool) for one in (self.project, self.single_leaf_fallback, self.binary_only)):
+            raise DataError("project, single_leaf_fallback and binary_only of a TailRule are True or False.")
 
 
 _PAPER = TailRule()

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
-from scff.errors import DataError, MemoryBudgetError
+from scff.errors import DataError, MemoryBudgetError, shown
 
 __all__ = ["Footprint", "format_bytes", "keep_within", "parse_bytes"]
 
@@ -32,7 +34,7 @@ _UNITS |= {
 }
 
 
-def parse_bytes(size: int | float | str) -> int:
+def parse_bytes(size: Any) -> int:
     """Read a number of bytes such as ``"2GiB"``, ``"500 MB"`` or ``1 << 30``.
 
     Examples
@@ -42,8 +44,10 @@ def parse_bytes(size: int | float | str) -> int:
     >>> parse_bytes("1.5 MB")
     1500000
     """
-    if isinstance(size, int | float):
+    if isinstance(size, Real):
         number, unit = float(size), ""
+    elif not isinstance(size, str):
+        raise DataError(f'{shown(size)} is not a size; write for example "2GiB", "500MB" or a number of bytes.')
     else:
         match = re.fullmatch(r"\s*([0-9]{0,20}\.?[0-9]{1,20})\s*([a-zA-Z]{0,3})\s*", size)
         if match is None or match[2].lower() not in _UNITS:

@@ -32,6 +32,7 @@ from scff.pretrain.card import write_card
 from scff.pretrain.config import RecipeConfig
 from scff.pretrain.lessons import Lessons
 from scff.pretrain.trainer import StepReport, Trainer
+from scff.processes import end_with, unheard_interrupts
 
 logger = logging.getLogger(__name__)
 
@@ -111,8 +112,21 @@ def run(job: Job, processes: int = 2) -> bool:
         if processes == 1:
             _work(0, 1, address, job)
         else:
-            spawn(_work, args=(processes, address, job), nprocs=processes)  # type: ignore[no-untyped-call]
+            _spread(processes, address, job)
     return (job.folder / RESULT).exists()
+
+
+def _spread(processes: int, address: str, job: Job) -> None:
+    """Work in several processes, which end with this one."""
+    with unheard_interrupts():
+        args = (processes, address, job, os.getpid())
+        workers: Any = spawn(_work, args, nprocs=processes, join=False)  # type: ignore[no-untyped-call]
+    try:
+        while not workers.join():
+            pass
+    finally:
+        for process in workers.processes:
+            process.kill()
 
 
 class _locked:
@@ -138,8 +152,10 @@ class _locked:
         self.file.close()
 
 
-def _work(rank: int, world: int, address: str, job: Job) -> None:
-    """Body of one process."""
+def _work(rank: int, world: int, address: str, job: Job, parent: int | None = None) -> None:
+    """Body of one process, and of what started it the number: if that is killed, the folder is another run's."""
+    if parent is not None:
+        end_with(parent)
     torch.set_num_threads(1)
     _keep_freed_memory()
     if world > 1:
@@ -151,7 +167,7 @@ def _work(rank: int, world: int, address: str, job: Job) -> None:
         dist.init_process_group("gloo", init_method=address, rank=rank, world_size=world)
     try:
         trainer = _prepare(rank, world, job)
-        _train(trainer, job, parent=os.getppid())
+        _train(trainer, job)
     finally:
         if world > 1:
             dist.destroy_process_group()
@@ -197,8 +213,8 @@ def _lessons(folder: Path, recipe: RecipeConfig, rank: int = 0) -> Lessons | Non
     return lessons
 
 
-def _train(trainer: Trainer, job: Job, parent: int) -> None:
-    """Step until the recipe, the step bound or the time is over, or the parent process is gone."""
+def _train(trainer: Trainer, job: Job) -> None:
+    """Step until the recipe, the step bound or the time is over."""
     recipe, first = trainer.recipe, trainer.rank == 0
     last = recipe.total_steps if job.steps is None else min(job.steps, recipe.total_steps)
     began = saved = time.monotonic()
@@ -207,9 +223,6 @@ def _train(trainer: Trainer, job: Job, parent: int) -> None:
     shown: StepReport | None = None
     while trainer.step < last:
         report = trainer.train_step(want_stop=time.monotonic() >= deadline)
-        if trainer.world > 1 and os.getppid() != parent:
-            # The parent was killed, and with it went the lock: leave the folder to whoever resumes.
-            raise SystemExit("the parent process is gone")
         if first:
             shown = _smooth(shown, report)
             bar.set_description(recipe.stage_at(trainer.step - 1)[0].name)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from scff.errors import DataError
+from scff.errors import DataError, shown
+from scff.names import is_whole
 from scff.report.directions import directions
 from scff.report.leaf_out import LeafOut, leave_leaves_out
 from scff.report.shuffling import Shuffled, affordable, shuffle_columns
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from scff.evaluate.evaluation import Evaluation
     from scff.tables.table import Table
 
-__all__ = ["EFFECT", "column_evidence", "evidence_frame", "strongest"]
+__all__ = ["EFFECT", "check_words", "column_evidence", "evidence_frame", "strongest"]
 
 EFFECT = "leaf_out_nll_change"
 """Name of the leave-leaf-out column; see `column_evidence` for what it is and what it is not."""
@@ -72,10 +73,28 @@ def column_evidence(
         - ``core_share``, ``rank``, ``rank_low``, ``rank_high``: from the evaluation, if there was one: the share of its
           folds whose Core the column was in, and median, 10th and 90th percentile of its rank.
     """
+    asked: Any = shuffled
+    if not (is_whole(asked) and asked >= 0) and not (isinstance(asked, str) and asked == "auto"):
+        raise DataError(f'shuffled must be a number of columns or "auto", not {shown(shuffled)}.')
+    check_words(None, evaluation)
     subject = Subject.of(model.fitted_)
     count = affordable(subject.fitted.support.n_rows) if shuffled == "auto" else shuffled
     worth = shuffle_columns(subject.fitted, strongest(subject, count)) if count > 0 else None
     return evidence_frame(subject, leave_leaves_out(subject), worth, evaluation)
+
+
+def check_words(title: Any, evaluation: Any) -> None:
+    """Refuse a title that is no text, and what is no evaluation.
+
+    Raises
+    ------
+    DataError
+        Naming what it is.
+    """
+    if title is not None and not isinstance(title, str):
+        raise DataError(f"The title of a report must be text, not {shown(title)}.")
+    if evaluation is not None and not (hasattr(evaluation, "columns") and hasattr(evaluation, "scores")):
+        raise DataError(f"evaluation must be what `scff.evaluate.evaluate` gave, not {shown(evaluation)}.")
 
 
 def strongest(subject: Subject, count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -13,7 +13,7 @@ import scff
 from scff.errors import DataError
 from scff.progress import Steps
 from scff.report import readings, sections
-from scff.report.columns import evidence_frame, strongest
+from scff.report.columns import check_words, evidence_frame, strongest
 from scff.report.columns_section import payload, uneven, used
 from scff.report.leaf_out import leave_leaves_out
 from scff.report.marks import counted, tile, took
@@ -23,7 +23,7 @@ from scff.report.shell import asset, page
 from scff.report.shuffling import affordable, rows_to_predict, shuffle_columns
 from scff.report.subject import Subject
 from scff.report.tail_section import decision, tail
-from scff.tables.atomic import write_atomically
+from scff.tables.atomic import named_file, write_atomically
 
 if TYPE_CHECKING:
     from scff.estimators.base import FoldedEstimator
@@ -63,7 +63,7 @@ class Report:
 
     def save(self, path: str | Path) -> Path:
         """Write the page to a file, the whole of it or nothing, and return its path."""
-        path = Path(path)
+        path = named_file(path)
         write_atomically(path, lambda temporary: temporary.write_text(self.html, encoding="utf-8"))
         return path
 
@@ -128,6 +128,7 @@ def make_report(
     """Make the report of a fitted model; parameters as for `write_report`."""
     quality: Quality | NumberQuality | None = None
     seen = ""
+    check_words(title, evaluation)
     if model.fitted_.classes is None and model.fitted_.y.min() == model.fitted_.y.max():
         raise DataError(
             "All labelled rows have the same number, so no model was needed and there is nothing to report."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,13 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn import metrics
 
-from scff.errors import DataError
+from scff.errors import DataError, shown
 from scff.memory.device import resolve_device
 from scff.memory.meter import PeakMemory
 from scff.report.charts import Bin, Curve, bins_of
 from scff.tables.on_disk import open_wide
 from scff.tables.table import Table, as_table
+from scff.tables.targets import one_column
 
 if TYPE_CHECKING:
     from scff.estimators.base import FoldedEstimator
@@ -132,10 +134,12 @@ def assess(model: FoldedEstimator, X: Any, y: Any) -> Quality:
     classes = fitted.classes
     if isinstance(X, os.PathLike):
         X = open_wide(X)
-    labels = np.asarray(y).reshape(-1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a column of a frame is as good
+        labels = one_column(y, None, "label")
     # By value, or by text: a file may give 1.0 where the model was fitted on 1, and "1" as well.
     position = {str(name): k for k, name in enumerate(classes)} | {name: k for k, name in enumerate(classes.tolist())}
-    keys = [label if label in position else str(label) for label in labels.tolist()]
+    keys = [label if _is_key(label) and label in position else shown(label) for label in labels.tolist()]
     unknown = sorted({str(key) for key in keys if key not in position})
     if unknown:
         raise DataError(
@@ -178,6 +182,15 @@ def assess(model: FoldedEstimator, X: Any, y: Any) -> Quality:
         core_accuracy=None if core is None else float((core.argmax(axis=1) == codes).mean()),
         core_log_loss=None if core is None else float(metrics.log_loss(codes, core, labels=every)),
     )
+
+
+def _is_key(label: Any) -> bool:
+    """Whether a label can be looked up; lists and dicts cannot."""
+    try:
+        hash(label)
+    except TypeError:
+        return False
+    return True
 
 
 def _curves(codes: npt.NDArray[np.int64], proba: FloatArray, classes: list[str]) -> tuple[Curve, ...]:

@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api import types as pdt
 
-from scff.errors import DataError, ModelFileError
+from scff.errors import DataError, ModelFileError, shown
 from scff.memory.budget import parse_bytes
 from scff.serving.places import digest_of, place_of
 
@@ -84,6 +84,8 @@ class Scorer:
         memory_limit: int | str | None = None,
         device: str | None = None,
     ) -> None:
+        if isinstance(keep, str) or not isinstance(keep, Sequence):
+            raise DataError(f"keep must be a list of names of columns, not {shown(keep)}.")
         self.proba = proba
         self.keep = tuple(keep)
         self.memory_limit = None if memory_limit is None else parse_bytes(memory_limit)
@@ -95,6 +97,8 @@ class Scorer:
                 raise ModelFileError(f"There is no model {model}; make one with `scff fit`.")
             with self._place.on_disk() as path:
                 self.digest = digest_of(path)
+        elif not hasattr(type(model), "predict") or isinstance(model, type):
+            raise ModelFileError(f"A model is a file or a fitted estimator of this library, not {shown(model)}.")
         else:
             self._given, self.digest = model, f"unsaved-{uuid.uuid4().hex}"
 
@@ -150,7 +154,11 @@ class Scorer:
             answer = self.predictions(batch[names])
             kept = batch[list(self.keep)]
             return pd.concat([kept, pd.DataFrame(answer, index=batch.index)], axis=1)
-        answer = self.predictions(pd.DataFrame({name: np.asarray(batch[name]) for name in names}))
+        try:
+            rows = pd.DataFrame({name: np.asarray(batch[name]) for name in names})
+        except ValueError as error:
+            raise DataError(f"A batch must hold one array for each column, all of one length ({error}).") from error
+        answer = self.predictions(rows)
         return {name: np.asarray(batch[name]) for name in self.keep} | answer
 
     def limited(self, memory_limit: int) -> Scorer:

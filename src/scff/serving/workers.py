@@ -6,7 +6,6 @@ import functools
 import os
 import pickle
 import queue
-import signal
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scff.memory.meter import PeakMemory
+from scff.processes import unheard_interrupts
 from scff.serving.manifest import Record
 from scff.serving.parts import Job, score_part
 from scff.serving.places import Part
@@ -110,9 +110,6 @@ def score_in_processes(job: Job, parts: Iterable[Part], happened: Happened, coun
     processes = [_Process(job, i, count) for i in range(count)]
 
     def drive(process: _Process) -> None:
-        # A worker inherits this: what is typed at a terminal is for this process, which ends its workers.
-        if hasattr(signal, "pthread_sigmask"):
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             while not stop.is_set():
                 with take:
@@ -180,9 +177,10 @@ class _Process:
     def _ask(self, part: Part) -> Iterator[Any]:
         if self._popen is None:
             command = [sys.executable, "-c", "from scff.serving.worker import main; main()"]
-            self._popen = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._environment
-            )
+            with unheard_interrupts(by_multiprocessing=False):  # this process ends its workers
+                self._popen = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._environment
+                )
             self._tell(self._job)
         self._tell(part)
         assert self._popen.stdout is not None

@@ -6,11 +6,25 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from scff.errors import DataError, SCFFError
 from scff.memory.scratch import PartialFile
 
-__all__ = ["file_to_write", "write_atomically"]
+__all__ = ["file_to_write", "named_file", "write_atomically"]
+
+
+def named_file(path: Any) -> Path:
+    """A path that somebody gave, as one.
+
+    Raises
+    ------
+    DataError
+        If it is none.
+    """
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise DataError(f"A file has a name, and {type(path).__name__} is not the path of one; give its name.")
+    return Path(path)
 
 
 def file_to_write(path: Path) -> Path:

@@ -44,7 +44,7 @@ def usable(frame: pd.DataFrame, categorical: Collection[Any] = ()) -> pd.DataFra
     changed: dict[Any, pd.Series[Any]] = {}
     for j, dtype in enumerate(frame.dtypes):
         name = frame.columns[j]
-        if isinstance(dtype, np.dtype) and dtype.kind in "fiu" and name not in categorical:
+        if isinstance(dtype, np.dtype) and dtype.kind in "fiu" and dtype.itemsize <= 8 and name not in categorical:
             continue
         column = frame.iloc[:, j]
         new = _codes(column) if name in categorical else usable_column(column, str(name))
@@ -72,7 +72,10 @@ def usable_column(column: pd.Series[Any], name: str) -> pd.Series[Any]:
     if pdt.is_bool_dtype(dtype) or (pdt.is_numeric_dtype(dtype) and pdt.is_extension_array_dtype(dtype)):
         return _series(column, column.astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan))
     if pdt.is_numeric_dtype(dtype):
-        return column
+        if getattr(dtype, "itemsize", 8) <= 8:
+            return column
+        with np.errstate(over="ignore"):  # what is beyond a float is infinite, and refused where that is looked for
+            return column.astype(np.float64)  # long doubles: no model takes them, nor a file
     if pdt.is_datetime64_any_dtype(dtype) or isinstance(dtype, pd.PeriodDtype) or pdt.is_timedelta64_dtype(dtype):
         return _series(column, _days(column))
     if isinstance(dtype, pd.CategoricalDtype):

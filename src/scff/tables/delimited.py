@@ -8,7 +8,7 @@ import gzip
 import io
 import lzma
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -23,6 +23,8 @@ __all__ = ["COMPRESSIONS", "read_delimited"]
 COMPRESSIONS = (".gz", ".zst", ".bz2", ".xz")
 
 _DELIMITERS = ("\t", ";", ",", "|")
+#: Lines that are looked at, and the characters that one may have: a million columns are some twenty million.
+_LOOK, _LONGEST = 64, 1 << 28
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?$")
 
 
@@ -102,10 +104,14 @@ def _opened(path: Path) -> IO[bytes]:
 def _dialect(path: Path) -> _Dialect:
     """Look at the first lines."""
     with _opened(path) as file:
-        start = file.read(4)
+        start = file.read(1 << 16)
     encoding = "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    if encoding != "utf-16" and b"\0" in start:
+        raise DataError(f"{path} holds bytes that no text has; it is another kind of file, or was not written whole.")
+    if start.startswith(b"version https://git-lfs"):
+        raise DataError(f"{path} only says where Git LFS keeps the table; get it with `git lfs pull`.")
     with io.TextIOWrapper(_opened(path), encoding=encoding) as text:
-        lines = [line.rstrip("\r\n") for _, line in zip(range(64), text, strict=False)]
+        lines = [line.rstrip("\r\n") for line in _first_lines(text, path)]
     # Remarks above the header: lines that begin with # and are not as wide as what follows.
     skip = 0
     while skip + 1 < len(lines) and lines[skip].startswith("#") and not _alike(lines[skip], lines[skip + 1]):
@@ -121,6 +127,16 @@ def _dialect(path: Path) -> _Dialect:
         body = " ".join(lines[1:])
         decimal = "," if re.search(r"\d,\d", body) and not re.search(r"\d\.\d", body) else "."
     return _Dialect(delimiter, encoding, decimal, skip, _padded(lines[1:], delimiter, _fields(header, delimiter)))
+
+
+def _first_lines(text: IO[str], path: Path) -> Iterator[str]:
+    for _ in range(_LOOK):
+        line = text.readline(_LONGEST)
+        if len(line) == _LONGEST:  # whatever it is, it would fill the memory before it is known to be no table
+            raise DataError(f"{path} has a line of more than {_LONGEST:,} characters; it is no table, or on one line.")
+        if not line:
+            return
+        yield line
 
 
 def _padded(lines: list[str], mark: str, width: int) -> frozenset[int]:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from scff.errors import DataError, MissingDependency, SCFFError
+from scff.errors import DataError, MissingDependency, SCFFError, shown
 from scff.tables.delimited import COMPRESSIONS, read_delimited
 from scff.tables.matrix_market import read_matrix_market
 from scff.tables.on_disk import is_wide, wide_sheet
@@ -64,7 +64,7 @@ def load(path: Path, hints: Hints = Hints()) -> Sheet:  # noqa: B008  (frozen)
         If its format needs a package that is not installed.
     """
     if not os.path.exists(path):  # which answers for names that no file system takes
-        raise DataError(f"There is no file {path}; check the path.")
+        raise DataError(f"There is no file {shown(path, 200)}; check the path.")
     try:
         sheet = _load(path, hints)
     except SCFFError:

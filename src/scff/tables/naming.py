@@ -134,6 +134,8 @@ def check_writable(texts: Iterable[str], what: str) -> None:
 
 def as_row_names(values: Any) -> RowNames:
     """Names as text; whole numbers without a decimal point."""
+    if isinstance(values, pd.MultiIndex):  # levels of names, one after the other
+        values = [" ".join(map(str, names)) for names in values]
     objects = isinstance(values, pd.Index | pd.Series) and values.dtype == object
     series = pd.Series(values, dtype=object if objects else None)
     if pdt.is_float_dtype(series.dtype) and series.notna().all() and (series % 1 == 0).all():

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from scff.errors import DataError
+from scff.errors import DataError, shown
 from scff.tables.formats import Hints, load
 from scff.tables.joining import candidates, common_rows, features_in_rows, match_rows
 from scff.tables.parts import Part, part_of, put_together, wanted_blocks
@@ -83,8 +83,24 @@ class Request:
         >>> Request.of(["rna=expr.tsv.gz", "mirna.tsv"], target="dx").tables
         (('rna', PosixPath('expr.tsv.gz')), ('mirna', PosixPath('mirna.tsv')))
         """
-        listed = [tables] if isinstance(tables, str | Path) else list(tables)
+        listed: Any = [tables] if isinstance(tables, str | Path) else tables
+        if isinstance(listed, bytes) or not isinstance(listed, Iterable):
+            raise DataError(f"Give the path of a table, or several, not {shown(tables)}.")
         return cls(tuple(_named(one) for one in listed), **options)
+
+    def __post_init__(self) -> None:
+        for name in ("target", "on", "id", "group", "layer"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise DataError(f"{name} must be a name, not {shown(value)}.")
+        for name in ("keep", "drop", "categorical"):
+            value = getattr(self, name)
+            if isinstance(value, str) or not isinstance(value, Collection):
+                raise DataError(f"{name} must be a list of names, not {shown(value)}.")
+            if odd := [one for one in value if not isinstance(one, str | int)]:
+                raise DataError(f"{name} must be a list of names, and {shown(odd[0])} is none.")
+        if self.samples is not None and not isinstance(self.samples, str | Path):
+            raise DataError(f"samples must be the path of a sample sheet, not {shown(self.samples)}.")
 
     @property
     def described(self) -> tuple[str, ...]:
@@ -260,7 +276,7 @@ def _column(name: str, described: Sequence[pd.DataFrame], request: Request, part
     known = [str(one) for frame in described for one in frame.columns]
     known += [one for part in parts for one in part.sheet.heads]
     where = [part.sheet.origin for part in parts] if request.samples is None else [str(request.samples)]
-    close = [one for one in known if one.lower() == name.lower()]
+    close = [one for one in known if one.lower() == str(name).lower()]
     shown = ", ".join(known[:8]) + (" and others" if len(known) > 8 else "")
     hint = f"did you mean {close[0]!r}?" if close else f"its columns are {shown}."
     raise DataError(f"{' and '.join(where)} has no column {name!r}; {hint}")

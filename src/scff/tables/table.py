@@ -18,6 +18,7 @@ from scff.tables.foreign import as_frame, is_anndata
 from scff.tables.naming import as_row_names, check_writable, index_names
 from scff.tables.sparse import SparseColumns, is_sparse
 from scff.tables.storage import Columns, PickedRows
+from scff.tables.times import TimeKind, check_times, times_of
 
 __all__ = ["Block", "Table", "as_table", "check_unique", "column_names"]
 
@@ -52,6 +53,8 @@ class Table:
         Columns of the input that are no features, each with the reason.
     blocks : tuple of Block
         The tables it was put together from, where there were several.
+    times : tuple of (int, str)
+        Places of the columns whose numbers are days, and whether they were ``"dates"`` or ``"durations"``.
     """
 
     values: npt.NDArray[np.floating] | pd.DataFrame | Columns
@@ -60,6 +63,7 @@ class Table:
     id_column: str | None = None
     aside: tuple[tuple[str, str], ...] = ()
     blocks: tuple[Block, ...] = ()
+    times: tuple[tuple[int, TimeKind], ...] = ()
 
     @property
     def n_rows(self) -> int:
@@ -113,8 +117,9 @@ class Table:
         Raises
         ------
         DataError
-            Naming the column that was a number at fit and is text now, or the other way round.
+            Naming the column that was a number at fit and is text or a date now, or the other way round.
         """
+        check_times(self.values, self.times, support.times, support.values, support.names)
         if isinstance(support.values, pd.DataFrame):
             frame = self.values
             if not isinstance(frame, pd.DataFrame):
@@ -195,15 +200,16 @@ def _of_frame(frame: pd.DataFrame, categorical: Collection[Any]) -> Table:
             names,
             row_names,
         )
-    frame = usable(frame, categorical)
+    given, frame = frame, usable(frame, categorical)
+    times = times_of(given)
     if all(pdt.is_numeric_dtype(t) for t in frame.dtypes):
         single = all(t == np.float32 for t in frame.dtypes)
         values = frame.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
-        return Table(_finite(np.ascontiguousarray(values), names), names, row_names)
+        return Table(_finite(np.ascontiguousarray(values), names), names, row_names, times=times)
     for j, dtype in enumerate(frame.dtypes):
         if pdt.is_float_dtype(dtype):
             _finite(frame.iloc[:, [j]].to_numpy(dtype=np.float64, na_value=np.nan), names[j : j + 1])
-    return Table(frame, names, row_names)
+    return Table(frame, names, row_names, times=times)
 
 
 def _no_codes(categorical: Collection[Any], what: str) -> None:

@@ -17,8 +17,13 @@ __all__ = ["class_labels", "group_codes", "number_target", "one_column"]
 
 Labels = npt.NDArray[Any]
 
+#: Of a target: sums of larger numbers, and differences smaller than its inverse, are nothing in single precision.
+_LARGEST = 1e30
+#: Share of a target's spread that single precision may round off.
+_FINEST = 0.25
 
-def one_column(y: Any, n_rows: int, what: str) -> Labels:
+
+def one_column(y: Any, n_rows: int | None, what: str) -> Labels:
     """A target as one column with an entry for every row of the support; missing ones are None or NaN.
 
     Raises
@@ -50,7 +55,7 @@ def one_column(y: Any, n_rows: int, what: str) -> Labels:
         raise DataError(
             f"The target must be one column, one {what} per row; it has {values.ndim} dimensions ({values.shape})."
         )
-    if len(values) != n_rows:
+    if n_rows is not None and len(values) != n_rows:
         raise DataError(f"X has {n_rows} rows but y has {len(values)}; give one {what} per row.")
     if values.dtype.kind == "V":
         raise DataError(f"The target holds {values.dtype} values; give one {what} per row.")
@@ -120,12 +125,36 @@ def number_target(y: Any, n_rows: int) -> npt.NDArray[np.float64]:
     if values.dtype.kind == "c" or values.dtype.kind in "MmSV":
         raise DataError(f"The target must be one column of numbers; it holds {values.dtype} values.")
     try:
-        target: npt.NDArray[np.float64] = values.astype(np.float64)
+        with np.errstate(over="ignore"):  # long doubles beyond any float are infinite, and refused below
+            target: npt.NDArray[np.float64] = values.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"The target must be one column of numbers ({_first_line(error)}).") from error
     if not np.isfinite(target).all():
         raise DataError("The target contains NaN or infinity; drop those rows first.")
     return target
+
+
+def refuse_untold(target: npt.NDArray[np.float64]) -> None:
+    """Refuse numbers that differ and that a model, which reckons in single precision, could not tell apart.
+
+    Raises
+    ------
+    DataError
+        Saying what to do with them.
+    """
+    largest, low, high = float(np.abs(target).max()), float(target.min()), float(target.max())
+    if low == high:
+        return
+    if largest > _LARGEST or high - low < 1 / _LARGEST:
+        raise DataError(
+            f"The target goes from {low:g} to {high:g}, which is more or less than a model takes; bring it to another "
+            "unit."
+        )
+    if float(np.spacing(np.float32(largest))) > _FINEST * float(target.std()):
+        raise DataError(
+            f"The target is {target.mean():g} give or take {target.std():g}, which a model cannot tell apart in single "
+            "precision; subtract its mean first, and add it to what is predicted."
+        )
 
 
 def _dense(y: Any) -> Any:
