@@ -296,7 +296,7 @@ def test_numbers_that_a_model_cannot_tell_apart_are_refused(regressor, kind, tal
 
 @pytest.mark.parametrize(
     "weights",
-    [{0: 10**400}, {0: 5e-324}, {0: 1e-200}, {0: "2"}, {0: None}, {0: 1j}, {0: np.inf}, {0: [1]}, {(0,): 1}, {None: 1}],
+    [{0: 10**400}, {0: "2"}, {0: None}, {0: 1j}, {0: np.inf}, {0: [1]}, {(0,): 1}, {None: 1}],
     ids=lambda one: str(one)[:20],
 )
 def test_class_weights_that_are_none_are_refused(weights, tally):
@@ -309,6 +309,14 @@ def test_class_weights_of_any_size_say_the_same(model, checkpoint_dir, weights, 
     with_weights = FoldedClassifier(str(checkpoint_dir / "v2.ckpt"), method="raw-core", class_weight=weights)
     P = with_weights.fit(frame(), labels()).predict_proba(frame())
     np.testing.assert_allclose(P, model.predict_proba(frame()), atol=1e-6)
+    tally("bad inputs: parameters", "served")
+
+
+@pytest.mark.parametrize("weights", [{0: 5e-324}, {0: 1e-300, 1: 1e300}, {1: 1e308}])
+def test_class_weights_of_different_worlds_still_give_probabilities(checkpoint_dir, weights, tally):
+    extreme = FoldedClassifier(str(checkpoint_dir / "v2.ckpt"), method="raw-core", class_weight=weights)
+    P = extreme.fit(frame(), labels()).predict_proba(frame())
+    np.testing.assert_allclose(P, [[0.0, 1.0]] * N, atol=1e-6)
     tally("bad inputs: parameters", "served")
 
 
@@ -343,6 +351,14 @@ def test_rows_may_be_named_on_several_levels(checkpoint_dir, tally):
     fitted = FoldedClassifier(str(checkpoint_dir / "v2.ckpt"), method="raw-core").fit(table, labels())
     assert fitted.fitted_.support.row_names[:2].tolist() == ["a 0", "a 1"]
     tally("bad inputs: names", "served")
+
+
+def test_labels_that_are_numbers_beyond_any_unit_are_refused(tally):
+    huge = np.where(labels(), 1e308, -1e308)
+    category = frame().assign(a=pd.Categorical(huge))
+    outcome(tally, "bad inputs: cells", lambda: FoldedClassifier("nano").fit(category, labels()))
+    codes = FoldedClassifier("nano", categorical=["a"])
+    outcome(tally, "bad inputs: cells", lambda: codes.fit(frame().assign(a=huge), labels()))
 
 
 def test_long_doubles_beside_words_are_saved(checkpoint_dir, tmp_path, tally):

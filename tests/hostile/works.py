@@ -16,6 +16,7 @@ import signal
 import sys
 import tarfile
 import tempfile
+import threading
 import time
 import traceback
 import weakref
@@ -29,6 +30,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from tqdm import tqdm
 
 from bench_tools import write_panel
 from scff.backbones.spec import BackboneSpec, Weights
@@ -160,6 +162,8 @@ def _be_scff(
     try:
         os.setsid()
         weakref.finalize._registry.clear()  # what is to be done at the end of the test's own process
+        # The bars of all forks would share one lock of the kernel's, and one that is killed while it holds it keeps it.
+        tqdm.set_lock(threading.RLock())
         out = os.open(said, os.O_WRONLY)
         os.dup2(out, 1)
         os.dup2(out, 2)

@@ -84,8 +84,8 @@ def check_parameters(estimator: Any) -> None:
         )
 
 
-#: Of a class's weight in the largest; below, a probability multiplied by it could vanish.
-_LEAST_SHARE = 1e-100
+#: What a class is worth at least, in terms of the one that is worth most.
+_LEAST = float(np.finfo(np.float64).tiny)
 
 
 def class_weights(
@@ -110,12 +110,8 @@ def class_weights(
         if not _is_positive(weight):
             raise DataError(f"The class_weight of {label!r} must be a positive number, not {shown(weight)}.")
     weights = [float(wanted.get(label, 1.0)) for label in known]
-    if min(weights) < _LEAST_SHARE * max(weights):
-        raise DataError(
-            f"class_weight makes one class worth {max(weights):g} and another {min(weights):g}; leave it out."
-        )
-    # The largest is 1: no product with a probability is beyond a float, nor the sum of them zero.
-    return tuple(weight / max(weights) for weight in weights)
+    # The largest is 1 and none is 0: no product with a probability is beyond a float, nor the sum of them zero.
+    return tuple(max(weight / max(weights), _LEAST) for weight in weights)
 
 
 def _is_positive(weight: Any) -> bool:

@@ -9,6 +9,8 @@ from typing import Any
 from sklearn.base import is_classifier, is_regressor
 
 from scff.errors import DataError, shown
+from scff.estimators.base import FoldedEstimator
+from scff.estimators.parameters import check_parameters
 from scff.names import ENGINES, is_whole
 
 __all__ = ["check_arguments"]
@@ -46,5 +48,7 @@ def _check_estimator(estimator: Any) -> None:
         raise DataError(f"The estimator is of type {name}, which cannot be fitted; give one of this library's.")
     if not is_classifier(estimator) and not is_regressor(estimator):
         raise DataError(f"{name} is neither a classifier nor a regressor; give one of them.")
+    if isinstance(estimator, FoldedEstimator):
+        check_parameters(estimator)  # here, and not in every process of the first fold
     if is_classifier(estimator) and not hasattr(estimator, "predict_proba"):
         raise DataError(f"{name} gives no probabilities, and most figures are about them; calibrate it first.")

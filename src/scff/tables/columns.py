@@ -200,6 +200,7 @@ def _label(value: Any) -> Any:
 def _category(column: pd.Series[Any], name: str) -> pd.Series[Any]:
     labels = column.cat.categories
     _check_cells(pd.Series(labels, dtype=object), name, plain=True)
+    _refuse_huge_labels(labels, name)
     if pdt.is_numeric_dtype(labels.dtype) or pdt.infer_dtype(labels) == "string":
         return column
     return column.cat.rename_categories([_label(label) for label in labels])
@@ -213,7 +214,14 @@ def _codes(column: pd.Series[Any]) -> pd.Series[Any]:
     if pdt.is_numeric_dtype(plain.dtype):
         plain = plain.astype(np.float64)
         _check_cells(plain[np.isinf(plain)].astype(object), str(column.name), plain=True)
+        _refuse_huge_labels(plain, str(column.name))
     return plain.astype("category")
+
+
+def _refuse_huge_labels(labels: Any, name: str) -> None:
+    """Refuse numbers as labels that cannot even be added up, as encoders do to see whether they are finite."""
+    if pdt.is_float_dtype(labels.dtype) and (np.abs(labels) > np.finfo(np.float32).max).any():
+        raise DataError(f"Column {name!r} has numbers beyond any unit as labels; make them text.")
 
 
 def _days(column: pd.Series[Any]) -> npt.NDArray[np.float64]:
