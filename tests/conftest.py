@@ -135,6 +135,16 @@ def data_dir():
     return folder
 
 
+def shuffle_few(patch):
+    """Let reports shuffle five columns: what fifty cost is most of a report's time, and the browser tests have them."""
+    patch.setattr("scff.report.page.affordable", lambda n_rows: 5)
+
+
+@pytest.fixture
+def few_shuffled(monkeypatch):
+    shuffle_few(monkeypatch)
+
+
 @pytest.fixture(autouse=True)
 def _quiet_auto():
     """The hint about a better backbone has a test of its own."""

@@ -13,6 +13,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from scff import FoldedClassifier, FoldPlan, __version__
+from scff.cli.main import main
 from scff.names import ENGINES, METHODS, ROUTINGS, TAILS, TRIALS
 
 
@@ -52,19 +53,24 @@ def model(folder):
     return folder / "model.scff"
 
 
+@pytest.fixture(scope="module")
+def expected(folder):
+    """What the estimator says of the test table: probabilities, and labels."""
+    train, test = pd.read_csv(folder / "train.csv"), pd.read_parquet(folder / "test.parquet")
+    clf = FoldedClassifier(backbone="nano", leaf_width=8).fit(train.drop(columns="target"), train["target"])
+    return clf.predict_proba(test.drop(columns="target")), clf.predict(test.drop(columns="target"))
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet", "tsv"])
-def test_fit_and_predict_equal_the_estimator(folder, model, ending):
+def test_fit_and_predict_equal_the_estimator(folder, model, expected, ending):
     out = folder / f"out.{ending}"
     done = scff("predict", model, folder / "test.parquet", "-o", out)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # quiet when nobody watches
     read = {"csv": pd.read_csv, "parquet": pd.read_parquet, "tsv": lambda path: pd.read_csv(path, sep="\t")}[ending]
     result = read(out)
-    train, test = pd.read_csv(folder / "train.csv"), pd.read_parquet(folder / "test.parquet")
-    clf = FoldedClassifier(backbone="nano", leaf_width=8).fit(train.drop(columns="target"), train["target"])
-    expected = clf.predict_proba(test.drop(columns="target"))
-    np.testing.assert_allclose(result[["p_benign", "p_malignant"]], expected, atol=1e-5)
-    assert (result["prediction"] == clf.predict(test.drop(columns="target"))).all()
+    np.testing.assert_allclose(result[["p_benign", "p_malignant"]], expected[0], atol=1e-5)
+    assert (result["prediction"] == expected[1]).all()
     assert not list(folder.glob(".out*"))
 
 
@@ -171,15 +177,20 @@ def test_plan_shows_and_writes_what_would_be_folded(folder):
         (["predict", "nowhere.scff", "test.parquet"], "There is no model nowhere.scff"),
     ],
 )
-def test_bad_input_is_one_sentence_and_exit_code_2(folder, args, sentence):
+def test_bad_input_is_one_sentence_and_exit_code_2(folder, args, sentence, monkeypatch, capfd):
+    # In this process, through the same function: most of a process of its own would be importing torch.
     extra = ["-b", "nano"] if args[0] == "fit" and "-b" not in args else []
     before = set(folder.iterdir())
-    done = scff(*args, *extra, "-o", "result.csv", cwd=folder)
-    assert done.returncode == 2
-    assert sentence in done.stderr
-    assert done.stderr.startswith("scff: ")
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert done.stdout == ""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["scff", *args, *extra, "-o", "result.csv"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    out, err = capfd.readouterr()
+    assert ended.value.code == 2
+    assert sentence in err
+    assert err.startswith("scff: ")
+    assert len(err.strip().splitlines()) == 1
+    assert out == ""
     assert set(folder.iterdir()) == before  # nothing half-written
 
 

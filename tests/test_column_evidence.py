@@ -60,7 +60,7 @@ def seen_as_new(model, leaves, fit, new):
 
 def test_scores_strata_and_leaves_are_those_of_the_plan():
     model = report_models.noisy(leaf_width=16, method="scff").model
-    frame, plan = model.column_evidence(), model.plan_
+    frame, plan = model.column_evidence(shuffled=0), model.plan_
     assert sorted(frame["position"]) == list(range(300))
     assert (np.diff(frame["F"]) <= 0).all()
     for name, row in frame.iterrows():
@@ -83,7 +83,7 @@ def test_core_effect_is_the_loss_without_the_leaf_computed_from_scratch():
         for g in range(len(leaves)):
             rest = [message for i, message in enumerate(messages) if i != g]
             expected[g] += (nll_by_hand(np.mean(rest, axis=0), y[new]) - full) / 2
-    frame = model.column_evidence().set_index("leaf")[EFFECT]
+    frame = model.column_evidence(shuffled=0).set_index("leaf")[EFFECT]
     for g, effect in enumerate(expected):
         found = frame.loc[[g]].unique()
         assert len(found) == 1, "an effect belongs to the whole leaf"
@@ -116,7 +116,7 @@ def test_tail_effect_compares_with_the_tail_learned_without_the_leaf(rule):
     measured = leave_leaves_out(Subject.of(model.fitted_))
     assert measured.effects[n_core] == pytest.approx(effect, abs=1e-6)
     assert measured.tail_gain == pytest.approx(gain, abs=1e-6)
-    assert model.column_evidence()["used"].all()
+    assert model.column_evidence(shuffled=0)["used"].all()
 
 
 @pytest.mark.parametrize("rule", ALWAYS_IN)
@@ -145,7 +145,7 @@ def test_hidden_labels_cannot_flatter_a_leaf():
 
 
 def test_a_tail_that_is_kept_out_has_exactly_no_effect():
-    frame = report_models.digits(method="scff").model.column_evidence()
+    frame = report_models.digits(method="scff").model.column_evidence(shuffled=0)
     tail = frame[frame["stratum"] == "tail"]
     assert len(tail) > 0
     assert (tail[EFFECT] == 0).all()
@@ -162,14 +162,14 @@ def test_the_only_core_leaf_is_compared_with_knowing_nothing():
         nll_by_hand(seen_as_new(model, model.plan_.core_leaves, *pair)[1][0], y[pair[1]]) for pair in ((a, b), (b, a))
     ]
     expected = np.log(2) - np.mean(losses)
-    frame = model.column_evidence()
+    frame = model.column_evidence(shuffled=0)
     assert frame.loc[frame["stratum"] == "core", EFFECT].unique() == pytest.approx([expected])
 
 
 @pytest.mark.parametrize("method", ["native", "mass-huber"])
 def test_methods_that_do_not_average_leaves_claim_no_effect(method):
     model = report_models.noisy(method=method).model
-    frame = model.column_evidence()
+    frame = model.column_evidence(shuffled=0)
     assert frame[EFFECT].isna().all()
     assert frame["used"].all()
     assert set(frame["stratum"]) == ({"native"} if method == "native" else {"core", "tail"})
@@ -178,7 +178,7 @@ def test_methods_that_do_not_average_leaves_claim_no_effect(method):
 
 
 def test_raw_core_has_one_leaf():
-    frame = report_models.noisy(leaf_width=16, method="raw-core").model.column_evidence()
+    frame = report_models.noisy(leaf_width=16, method="raw-core").model.column_evidence(shuffled=0)
     assert set(frame.loc[frame["stratum"] == "core", "leaf"]) == {0}
     assert set(frame.loc[frame["stratum"] != "core", "leaf"]) == {-1}
 
@@ -186,7 +186,7 @@ def test_raw_core_has_one_leaf():
 def test_the_same_after_a_round_trip_through_a_file():
     model = report_models.noisy(leaf_width=64, method="scff", tail="raw-residual").model
     again = pickle.loads(pickle.dumps(model))
-    before, after = model.column_evidence(), again.column_evidence()
+    before, after = model.column_evidence(shuffled=0), again.column_evidence(shuffled=0)
     np.testing.assert_allclose(after[EFFECT], before[EFFECT], atol=1e-6)
     assert list(before.index) == list(after.index)
 
@@ -205,9 +205,9 @@ def test_classes_of_few_rows_are_left_out_and_none_left_is_nan():
     y = np.r_[np.arange(40) % 2, 2, 2]
     X = rng.normal(size=(42, 60)) + (np.arange(60) < 9) * y[:, None]
     model = FoldedClassifier(backbone="nano", method="scff", leaf_width=16).fit(X, y)
-    assert np.isfinite(model.column_evidence()[EFFECT]).all()
+    assert np.isfinite(model.column_evidence(shuffled=0)[EFFECT]).all()
     rare = FoldedClassifier(backbone="nano", method="scff", leaf_width=16).fit(X[37:], y[37:])
-    assert rare.column_evidence()[EFFECT].isna().all()
+    assert rare.column_evidence(shuffled=0)[EFFECT].isna().all()
 
 
 def test_a_column_that_is_constant_on_one_half_is_no_trouble():
@@ -217,7 +217,7 @@ def test_a_column_that_is_constant_on_one_half_is_no_trouble():
     X[:, 30:] = 0.0
     X[halves(y)[0], 30:] = rng.normal(size=(20, 10))
     model = FoldedClassifier(backbone="nano", method="scff", leaf_width=4, tail="raw-residual").fit(X, y)
-    assert np.isfinite(model.column_evidence()[EFFECT]).all()
+    assert np.isfinite(model.column_evidence(shuffled=0)[EFFECT]).all()
 
 
 def test_one_leaf_that_holds_everything_is_still_measured():
@@ -226,4 +226,4 @@ def test_one_leaf_that_holds_everything_is_still_measured():
     model = FoldedClassifier(backbone="nano", method="scff", fdr=0.99).fit(rng.normal(size=(40, 4)) + 2 * y[:, None], y)
     assert model.gate_ is None
     assert len(model.plan_.leaves) == 1
-    assert np.isfinite(model.column_evidence()[EFFECT]).all()
+    assert np.isfinite(model.column_evidence(shuffled=0)[EFFECT]).all()

@@ -27,6 +27,8 @@ from scff.report.tail_section import decision, tail
 from scff.trials.reading import Reading
 from test_display import assert_balanced
 
+pytestmark = pytest.mark.usefixtures("few_shuffled")
+
 QUESTIONS = [
     "How good is it?",
     "What was read?",
@@ -93,7 +95,7 @@ def test_the_page_answers_every_question_in_order(fitted):
     auc = roc_auc_score(fitted.y_test, proba[:, 1] if binary else proba, multi_class="ovr")
     assert value(html, "auc") == f"{auc:.3f}"
     # Which columns: every column with F, q and leaf.
-    data, evidence = payload(html), model.column_evidence()
+    data, evidence = payload(html), model.column_evidence(shuffled=0)
     assert data["name"] == list(evidence.index)
     np.testing.assert_allclose(data["F"], evidence["F"], rtol=1e-6)
     np.testing.assert_allclose(data["q"], evidence["q"], rtol=1e-6)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import report_models
+from conftest import shuffle_few
 from scff.report import make_report
 from scff.report.columns import EFFECT
 from scff.report.marks import signed
@@ -19,6 +20,8 @@ from scff.trials.presentations import Core, LinkedCore, WithTail
 from scff.trials.reading import Choice
 from scff.trials.trial import Verdict
 from test_display import assert_balanced
+
+pytestmark = pytest.mark.usefixtures("few_shuffled")
 
 
 def reading_of(model, *choices, verdict=None, temperature=1.0):
@@ -39,15 +42,23 @@ def example():
     return report_models.noisy(leaf_width=64, tail="raw-residual", trials="thorough")
 
 
+@pytest.fixture(scope="module")
+def page(example):
+    """Its report, made once."""
+    with pytest.MonkeyPatch.context() as patch:
+        shuffle_few(patch)
+        return example.model.report(example.X_test, example.y_test).html
+
+
 def rows(html):
     table = html.split('<table class="tried">')[1].split("</table>")[0]
     return [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr class=.*?</tr>", table)]
 
 
-def test_every_alternative_stands_with_its_loss_and_weight(example):
+def test_every_alternative_stands_with_its_loss_and_weight(example, page):
     (verdict,) = example.model.verdicts_
     assert len(verdict.tried) >= 5, "otherwise this test asks for nothing"
-    html = example.model.report().html
+    html = page
     shown = rows(html)
     assert len(shown) == len(verdict.tried)
     for cells, one in zip(shown, verdict.tried, strict=True):
@@ -61,8 +72,8 @@ def test_every_alternative_stands_with_its_loss_and_weight(example):
     assert "at half of the gate&#x27;s step" in html
 
 
-def test_steps_of_the_tail_are_told_apart(example):
-    words = [cells[0] for cells in rows(example.model.report().html)]
+def test_steps_of_the_tail_are_told_apart(page):
+    words = [cells[0] for cells in rows(page)]
     assert len(words) == len(set(words))
 
 
@@ -103,7 +114,7 @@ def test_of_a_mixture_the_heaviest_reading_that_folds_is_described():
     assert "in the part of the answer that weighs 20%" in html
     gate = model.fitted_.gates[2][0]
     assert f"<b data-value='alpha'>{gate.alpha:.3f}</b>" in html
-    frame = model.column_evidence()
+    frame = model.column_evidence(shuffled=0)
     assert frame["used"].all(), "a summary of all columns reads all of them"
     linked = model.fitted_.readings[1].plan
     assert set(frame.index[frame["stratum"] == "core"]) == {linked.name(j) for j in linked.core}
@@ -138,8 +149,7 @@ def test_why_a_trial_left_the_tail_out():
 
 
 @pytest.mark.parametrize("word", ["rehears", "member", " look ", " play"])
-def test_the_words_of_the_theatre_are_gone(example, word):
-    html = example.model.report(example.X_test, example.y_test).html
-    text = re.sub(r"<(style|script)[^>]*>.*?</\1>", "", html, flags=re.S)
+def test_the_words_of_the_theatre_are_gone(page, word):
+    text = re.sub(r"<(style|script)[^>]*>.*?</\1>", "", page, flags=re.S)
     text = re.sub(r"<[^>]*>", " ", text)
     assert word not in text.lower()
