@@ -88,8 +88,9 @@ def test_the_unit_of_the_table_and_the_depth_of_a_row_change_nothing(backbone):
     np.testing.assert_allclose(p, again, atol=1e-9)
 
 
-def test_only_tables_without_a_negative_value_are_tallied(backbone):
+def test_only_tables_of_noughts_and_more_are_tallied(backbone):
     X, y = texts(60)
+    assert not can_be_tallied(case_of(backbone, X + 0.1, y))
     assert can_be_tallied(case_of(backbone, X, y))
     _, alternatives = agenda(case_of(backbone, X, y), "auto")
     assert "tallies" in [one.name for one in alternatives]

@@ -1,8 +1,8 @@
 """Tallies as an answer: what the classes hold of every column, added up over what a row holds.
 
-For tables without negative values: counts of words or cells, intensities, columns of noughts and ones. There a class is
-known by its shares of the columns, and a row by how much likelier it is under one class's shares than under another's
-(naive Bayes). Rare columns, each too faint for a rank or a distance, count together.
+For tables of counts, of words or cells say, and for columns of noughts and ones: no value is negative and some are
+nought. There a class is known by its shares of the columns, and a row by how much likelier it is under one class's
+shares than under another's (naive Bayes). Rare columns, each too faint for a rank or a distance, count together.
 
 A tally is of amounts or of mere presence, and a class is taken to hold a few average rows more than were seen. Which,
 and how sure the sum is, labelled rows decide that the tally was made without.
@@ -39,10 +39,17 @@ _WAYS = tuple(product((False, True), (0.1, 1.0, 10.0)))
 _PARTS = 8
 
 
+#: Share of noughts from which a table is one of counts: intensities without any are no tally of anything.
+_NOUGHTS = 0.01
+
+
 def can_be_tallied(case: Case) -> bool:
-    """Whether no labelled row holds a negative value."""
-    scale = case.whole(ShareScale).scale
-    return isinstance(scale, ShareScale) and scale.shares
+    """Whether labelled rows hold no negative value, and noughts among the others."""
+    whole = case.whole(ShareScale)
+    if not (isinstance(whole.scale, ShareScale) and whole.scale.shares):
+        return False
+    noughts = sum(int((seen_SD == 0).sum()) for _, seen_SD in whole.scale.amounts(whole.X))
+    return bool(noughts >= _NOUGHTS * whole.X.shape[0] * whole.X.shape[1])
 
 
 @dataclass(frozen=True)
