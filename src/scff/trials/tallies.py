@@ -100,11 +100,12 @@ class _Tally:
             for presence in (False, True):
                 held_SD = _held(seen_SD[rows], presence)
                 mean_D, total_KD = held_SD.mean(axis=0), class_KS @ held_SD
-                for way in (way for way, (kind, _) in enumerate(_WAYS) if kind is presence):
-                    amount_VS[way] += held_SD.sum(axis=1)
-                    for number, out in enumerate(parts):
-                        # Rounding may leave less than nothing of a column whose rows are all left out.
-                        others_KD = np.maximum(total_KD - class_KS[:, out] @ held_SD[out], 0.0)
+                ways = [way for way, (kind, _) in enumerate(_WAYS) if kind is presence]
+                amount_VS[ways] += held_SD.sum(axis=1)
+                for number, out in enumerate(parts):
+                    # Rounding may leave less than nothing of a column whose rows are all left out.
+                    others_KD = np.maximum(total_KD - class_KS[:, out] @ held_SD[out], 0.0)
+                    for way in ways:
                         shares_KD = others_KD + _WAYS[way][1] * mean_D
                         sizes_VPK[way, number] += shares_KD.sum(axis=1)
                         scores_VSK[way, out] += held_SD[out] @ _logs(shares_KD, mean_D).T
