@@ -106,3 +106,13 @@ def test_nano_reads_breast_cancer_better_with_them(tmp_path: Path) -> None:
         hits[backbone] = np.mean(found)
     assert hits["nano"] > hits[str(tmp_path / "without.ckpt")]
     assert hits["nano"] > 0.965
+
+
+def test_a_leaf_without_a_leading_direction_has_components_all_the_same():
+    """Of directions that are alike but for rounding, LAPACK's search for the last few sometimes finds none."""
+    rng = np.random.default_rng(0)
+    for _ in range(2000):
+        x = rng.normal(size=(56, 5))
+        x = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)[0] * np.sqrt(56)
+        found = LeafComponents.fit(x, 1)
+        np.testing.assert_allclose(np.linalg.norm(found.loadings_Wk, axis=0), 1.0)

@@ -96,6 +96,8 @@ class LeafComponents:
             gram += by_row.mean() - by_row - by_row[:, None]
         size = len(gram)
         variance, vectors = eigh(gram, subset_by_index=(max(0, size - n), size - 1))
+        if len(variance) < min(n, size):  # LAPACK finds none of several that are alike but for rounding
+            variance, vectors = (found[..., -n:] for found in eigh(gram))
         variance, vectors = variance[::-1], vectors[:, ::-1]
         loadings_Wk = vectors
         if width > n_rows:
