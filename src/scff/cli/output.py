@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -36,8 +37,16 @@ _CLASSES = 6  # that are named
 
 
 def print_json(facts: dict[str, Any]) -> None:
-    """Write facts to standard output, on one line."""
-    out.file.write(json.dumps(facts, default=plain) + "\n")
+    """Write facts to standard output, on one line; what is not a number or not finite is null, as JSON wants it."""
+    out.file.write(json.dumps(_finite(json.loads(json.dumps(facts, default=plain))), allow_nan=False) + "\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def plain(value: Any) -> Any:
