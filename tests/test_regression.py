@@ -75,7 +75,8 @@ def test_native_tabpfn_is_the_package(family, tmp_path, table):
     ours = FoldedRegressor(path, method="native").fit(Xs, ys).predict(Xq)
     transform, temperature = ("none", 0.9) if family == "tabpfn_v2" else ("quantile_uni", "auto")
     theirs = _package(path, transform, temperature).fit(Xs, ys).predict(Xq)
-    np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+    # A prediction near nought has no digits of its own: rounding goes by the spread of the target.
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.ptp(ys))
 
 
 def test_one_leaf_is_native(path, table):
