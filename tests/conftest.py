@@ -12,6 +12,7 @@ import torch
 from tabicl._model.tabicl import TabICL
 from tabicl._sklearn.preprocessing import PreprocessingPipeline, TransformToNumerical
 
+from backbone_models import tiny_tabpfn_v1
 from scff import FoldedClassifier
 from scff.backbones import load_backbone
 from scff.backbones.tabicl.components import LeafComponents, n_components
@@ -65,6 +66,12 @@ def checkpoint_dir(tmp_path_factory):
             model = TabICL(**config)
         torch.save({"config": config, "state_dict": model.state_dict()}, folder / f"{name}.ckpt")
     return folder
+
+
+@pytest.fixture(scope="module")
+def tiny_v1(tmp_path_factory):
+    """Random weights in TabPFN v1's layout."""
+    return load_backbone(tiny_tabpfn_v1(tmp_path_factory.mktemp("v1") / "v1.cpkt"), torch.device("cpu"))
 
 
 @pytest.fixture(params=["v1", "v2", "nano"])

@@ -34,6 +34,7 @@ from scff.trials.coded import Coded
 from scff.trials.narrow import Company, Digest, Direct, Frequencies, Summarised
 from scff.trials.presentations import Core, LinkedCore, Paper, WithTail
 from scff.trials.reading import Choice
+from scff.trials.sources import NearSources, Sources
 from scff.trials.tallies import Tallies
 from scff.trials.whole import Whole
 
@@ -126,6 +127,8 @@ def test_a_new_process_predicts_the_same(tmp_path):
         Summarised(10, True),
         Digest(),
         Direct("shares", True),
+        Sources(),
+        NearSources(),
         Tallies(),
         Frequencies(),
         Coded(Digest(), 10),

@@ -28,7 +28,7 @@ from scff.trials.episode import Episode
 from scff.trials.folds import deal_folds
 from scff.trials.mixture import Mixture, fit_mixture
 from scff.trials.narrow import Company, Digest, Direct, Frequencies, Summarised
-from scff.trials.presentations import Core
+from scff.trials.presentations import Answering, Core
 from scff.trials.settings import Settings
 from scff.trials.trial import judge
 
@@ -218,13 +218,23 @@ def test_a_single_weight_is_that_answer():
     np.testing.assert_array_equal(Mixture((1.0, 0.0))(proba), proba[0])
 
 
+def test_several_readings_meet_half_way_between_two_means():
+    proba = np.array([[[0.9, 0.1], [0.0, 1.0]], [[0.4, 0.6], [0.5, 0.5]]])
+    mixed = Mixture((0.75, 0.25))(proba)
+    np.testing.assert_allclose(mixed.sum(axis=1), 1)
+    arithmetic = 0.75 * proba[0] + 0.25 * proba[1]
+    geometric = proba[0, 0] ** 0.75 * proba[1, 0] ** 0.25
+    np.testing.assert_allclose(mixed[0], (arithmetic[0] + geometric / geometric.sum()) / 2)
+    assert mixed[1, 0] > arithmetic[1, 0] / 2, "a nought of one reading forbids nothing"
+
+
 def test_asking_costs_no_more_than_it_may(tiny):
     X, y, _ = make_wide(n_support=200)
     case = case_of(tiny, X, y)
 
-    def question(per_cell, widths=(50, 128, 128), trials="auto", times=1):
+    def question(per_cell, widths=(50, 128, 128), trials="auto", times=1, folds=None):
         case.backbone.arithmetic = Arithmetic(per_cell, 0.0)
-        return afford(case, list(widths), trials, times)
+        return afford(case, list(widths), trials, times, folds=folds)
 
     before = case.backbone.arithmetic
     try:
@@ -241,12 +251,43 @@ def test_asking_costs_no_more_than_it_may(tiny):
         assert question(1e9, (50,)).folds in (0, 2)
         assert question(1e6, times=6).folds == 0
         assert question(1e9, trials="thorough").folds == 5
-        case.backbone.arithmetic = Arithmetic(6.5e6, 0.0)
-        names = [one.name for one in agenda(case, "auto")[1]]
-        assert names[:2] == ["core", "digest"]
-        assert "company" not in names
+        price = question(1e6, (50,)).cost / 5  # of one fold of the Core
+        assert question(1e6, (50,), folds=4).cost == 4 * price
+        assert question(1e9, (50,), folds=5).folds == 0, "so many folds or none"
     finally:
         case.backbone.arithmetic = before
+
+
+def test_a_leaf_is_asked_before_a_wide_core(tiny, monkeypatch):
+    """What shows one leaf tells more for less: a Core that does not fit beside it is left out, not the leaf."""
+    X, y, _ = make_wide(n_support=200, informative=120)
+    case = case_of(tiny, X, y)
+    assert len(case.plan.core) > 2 * case.leaf_width
+
+    def asked(free):
+        monkeypatch.setattr("scff.trials.budget.FREE", free)
+        episode, alternatives = agenda(case, "auto")
+        passes = [one.name for one in alternatives if not isinstance(one, Answering)]
+        return passes, episode.question.folds, episode.question.rows
+
+    leaf, core = case.cost_of_a_pass, case.arithmetic(200, len(case.plan.core))
+    assert asked(5 * (core + 2 * leaf)) == (["core", "digest", "company"], 5, 200)
+    assert asked(5 * (core + 2 * leaf) - 1) == (["digest", "company"], 5, 200)
+    assert asked(10 * leaf - 1) == (["digest", "company"], 4, 200)
+
+
+def test_where_the_core_is_not_asked_the_others_answer(tiny, wide, monkeypatch):
+    X, y, Q = wide
+    case = case_of(tiny, X, y)
+    monkeypatch.setattr("scff.trials.budget.FREE", 10.0 * case.cost_of_a_pass)
+    clf = FoldedClassifier(tiny, leaf_width=32).fit(X, y)
+    (verdict,) = clf.verdicts_
+    assert "core" not in [one.name for one in verdict.tried]
+    assert verdict.approved
+    assert verdict.gain is verdict.error is None
+    assert "would have cost more to ask than the answer" in verdict.reason
+    assert "core" not in [choice.presentation.name for choice in clf.fitted_.choices]
+    np.testing.assert_allclose(clf.predict_proba(Q).sum(axis=1), 1.0)
 
 
 def test_more_is_asked_where_more_is_allowed(tiny, wide):

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from tqdm import tqdm
+from tqdm import auto, std
 
 from bench_tools import write_panel
 from scff.backbones.spec import BackboneSpec, Weights
@@ -163,7 +163,9 @@ def _be_scff(
         os.setsid()
         weakref.finalize._registry.clear()  # what is to be done at the end of the test's own process
         # The bars of all forks would share one lock of the kernel's, and one that is killed while it holds it keeps it.
-        tqdm.set_lock(threading.RLock())
+        lock = threading.RLock()
+        for bar in (std.tqdm, auto.tqdm):  # each may have got one of its own
+            bar.set_lock(lock)
         out = os.open(said, os.O_WRONLY)
         os.dup2(out, 1)
         os.dup2(out, 2)

@@ -25,6 +25,7 @@ from scff.trials.narrow import Company, Digest, Direct, Frequencies, Summarised
 from scff.trials.presentations import Core, LinkedCore, Paper, WithTail
 from scff.trials.reading import Choice
 from scff.trials.settings import Settings
+from scff.trials.sources import NearSources, Sources
 from scff.trials.tallies import Tallies
 
 __all__ = ["decode_fitted", "decode_parameter", "encode_fitted", "encode_parameter"]
@@ -38,9 +39,11 @@ _SHOWN: dict[str, type] = {
     "company": Company,
     "summarised": Summarised,
     "digest": Digest,
+    "sources": Sources,
 }
 _ANSWERING: dict[str, type] = {
     "direct": Direct,
+    "near sources": NearSources,
     "tallies": Tallies,
     "forest": Forest,
     "frequencies": Frequencies,
@@ -137,7 +140,7 @@ def _coders() -> Coders:
     share, weight = (lambda x: 0 <= x <= 1, "between 0 and 1"), (lambda x: 0 <= x < math.inf, "a weight")
     count, finite = (lambda x: 0 <= x < 2**31, "a count"), (math.isfinite, "a finite number")
     some = (lambda x: 1 <= x < 2**31, "a positive count")
-    for kind in (*_SHOWN.values(), Direct, Tallies, Forest, Frequencies):
+    for kind in (*_SHOWN.values(), Direct, NearSources, Tallies, Forest, Frequencies):
         coders.checks[kind] = {"prior": weight}
     for kind in _SHOWN.values():
         coders.checks[kind]["shares"] = (lambda x: 1 <= len(x) <= 8 and all(0 < one <= 1 for one in x), "shares")

@@ -34,7 +34,8 @@ def sentence(verdict: Verdict) -> str:
     """A verdict as one sentence."""
     if not verdict.approved:
         return f"The paper's Core is read alone: {verdict.reason}."
-    return f"{verdict.reason[:1].upper()}{verdict.reason[1:]}, compared with the paper's Core as it is."
+    compared = ", compared with the paper's Core as it is" if verdict.gain is not None else ""
+    return f"{verdict.reason[:1].upper()}{verdict.reason[1:]}{compared}."
 
 
 def sureness(temperature: float) -> str:
@@ -83,26 +84,33 @@ def _words(one: Tried) -> str:
     return f"{one.words}, at {_STEPS.get(one.share, f'{one.share:g}')} of the gate's step"
 
 
+def _core(verdict: Verdict) -> float | None:
+    """The loss of the paper's Core; None where it was not asked."""
+    return verdict.tried[0].loss if verdict.gain is not None else None
+
+
 def _table(verdict: Verdict) -> str:
-    core = verdict.tried[0].loss
-    furthest = max([abs(core - one.loss) for one in verdict.tried] + [1e-12])
+    core = _core(verdict)
+    furthest = max([abs(core - one.loss) for one in verdict.tried if core is not None] + [1e-12])
     rows = []
     for number, one in enumerate(verdict.tried):
-        gain = core - one.loss
-        change = "" if number == 0 else signed(-gain)
-        bar = meter(gain / furthest)
+        compared = ""
+        if core is not None:
+            change, bar = (signed(one.loss - core), meter((core - one.loss) / furthest)) if number else ("", "")
+            compared = (
+                f'<td data-label="Against the Core">{change}</td><td class="margin" aria-hidden="true">{bar}</td>'
+            )
         weight = f"{one.weight:.0%}" if one.weight > 0 else "–"
         rows.append(
             f'<tr class="{"" if one.weight > 0 else "not-asked"}" data-tried="{escape(one.name)}">'
             f'<td data-label="What the model read">{escape(_words(one))}</td>'
-            f'<td data-label="Held-back loss">{one.loss:.3f}</td>'
-            f'<td data-label="Against the Core">{change}</td>'
-            f'<td class="margin" aria-hidden="true">{bar if number else ""}</td>'
+            f'<td data-label="Held-back loss">{one.loss:.3f}</td>{compared}'
             f'<td data-label="Weight in the answer"><b>{weight}</b></td></tr>'
         )
+    against = '<th scope="col">Against the Core</th><th scope="col" class="left">Worse | better</th>'
     return (
         '<table class="tried"><thead><tr><th scope="col">What the model read</th><th scope="col">Held-back loss</th>'
-        '<th scope="col">Against the Core</th><th scope="col" class="left">Worse | better</th>'
+        f"{against if core is not None else ''}"
         f'<th scope="col">Weight in the answer</th></tr></thead><tbody>{"".join(rows)}</tbody></table>'
     )
 

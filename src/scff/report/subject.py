@@ -13,6 +13,7 @@ from scff.fold.tokens import FoldedTokens
 from scff.plan.compile import compile_plan
 from scff.trials.forest import Forest
 from scff.trials.narrow import Company, Frequencies
+from scff.trials.sources import NearSources, Sources
 
 if TYPE_CHECKING:
     from scff.estimators.fitted import Fitted
@@ -94,7 +95,7 @@ class Subject:
         case, readings = self.fitted.compiled()
         for reading in readings:
             presentation = reading.choice.presentation
-            if isinstance(presentation, Company | Forest):
+            if isinstance(presentation, Company | Forest | Sources | NearSources):
                 used[presentation.columns(case)] = True
             elif reading.plan is None:
                 used |= not isinstance(presentation, Frequencies)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from scff.trials.forest import Forest
 from scff.trials.narrow import Company, Digest, Direct, Frequencies, Summarised
 from scff.trials.presentations import Answering, Core, LinkedCore, Presentation, WithTail
 from scff.trials.reading import Choice
+from scff.trials.sources import NearSources, Sources, has_sources
 from scff.trials.tallies import Tallies, can_be_tallied
 from scff.trials.trial import Verdict
 
@@ -39,19 +42,22 @@ def agenda(
         Multiplications of the budget that are gone already.
     """
     # What the others are measured against is drawn to less weight beside them: most of what it says they say as well.
-    passes: list[Presentation | Answering] = [Core(prior=0.25), Digest(), Company()]
+    first: Presentation | Answering = Core(prior=0.25)
+    leaves: list[Presentation | Answering] = [Digest(), Company()]
+    by_sources = trials != 0 and has_sources(case)
+    if by_sources:
+        leaves.append(Sources())
     if trials == "thorough":
-        passes += [LinkedCore(), WithTail(), Summarised(10, False), Summarised(30, False), Summarised(30, True)]
-    widths = [len(case.plan.core)] + [min(case.leaf_width, case.support.n_columns)] * (len(passes) - 1)
+        leaves += [LinkedCore(), WithTail(), Summarised(10, False), Summarised(30, False), Summarised(30, True)]
     known, times = case.backbone.spec.limits.classes, 1
     if known is not None and int(case.y.max()) + 1 > known:
-        passes = [Coded(one, known) for one in passes if not isinstance(one, WithTail | Answering)]
-        times = WORDS
-    first, question = passes[0], Question(0, 0, 0.0, 0.0, "nothing was tried: trials=0")
-    while trials != 0 and question.folds < 2 and passes:
-        question = afford(case, widths[: len(passes)], trials, times, spent)
-        if question.folds < 2:
-            del passes[-1]
+        coded = [Coded(one, known) for one in (first, *leaves) if not isinstance(one, WithTail | Answering)]
+        first, leaves, times = coded[0], list(coded[1:]), WORDS
+    passes, question = [first], Question(0, 0, 0.0, 0.0, "nothing was tried: trials=0")
+    if trials != 0:
+        passes, question = _affordable(
+            case, first, leaves, partial(afford, case, trials=trials, times=times, spent=spent)
+        )
     if groups is not None:
         question = replace(question, folds=min(question.folds, len(np.unique(groups))))
     episode = Episode(case, question, groups)
@@ -60,9 +66,28 @@ def agenda(
         return replace(episode, question=replace(question, why_not=question.why_not or dealt)), (first,)
     keep_whole_within(case)
     direct: list[Answering] = [Direct(scale, radial) for scale in ("equal", "shares") for radial in (False, True)]
+    if by_sources:
+        direct.append(NearSources())
     if can_be_tallied(case):
         direct.append(Tallies())
     return episode, (*passes, *direct, Forest(out_of_bag=groups is None), Frequencies())
+
+
+def _affordable(
+    case: Case, first: Presentation | Answering, leaves: list[Presentation | Answering], price: Callable[..., Question]
+) -> tuple[list[Presentation | Answering], Question]:
+    """The passes that are worth asking within the budget, and how they are asked.
+
+    What shows the model one leaf tells more for less than a wide Core does: the Core is asked too where that leaves as
+    many folds to the others, and alone where none of them fits.
+    """
+    core, leaf = len(case.plan.core), min(case.leaf_width, case.support.n_columns)
+    for n in range(len(leaves), 0, -1):
+        question = price(widths=[leaf] * n)
+        if question.folds >= 2:
+            both = price(widths=[core] + [leaf] * n, folds=question.folds)
+            return ([first, *leaves[:n]], both) if both.folds else (leaves[:n], question)
+    return [first], price(widths=[core])
 
 
 def chosen(verdict: Verdict, alternatives: tuple[Presentation | Answering, ...]) -> tuple[Choice, ...]:

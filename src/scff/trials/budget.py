@@ -1,7 +1,8 @@
 """What asking may cost, in the backbone's own arithmetic: the same question is asked on every machine.
 
-Where a table is small, asking is free; where it is large, asking costs at most what the answer does. What does not fit
-is asked in fewer folds, then with fewer alternatives, then of fewer rows, and then not at all.
+Where a table is small, asking is free; where it is large, asking costs at most what the answer does: one pass over the
+Core, or over one leaf where that is more. What does not fit is asked in fewer folds, then of fewer rows, then not at
+all.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ class Question:
     why_not: str = ""
 
 
-def afford(case: Case, widths: list[int], trials: Trials, times: int = 1, spent: float = 0.0) -> Question:
+def afford(
+    case: Case, widths: list[int], trials: Trials, times: int = 1, spent: float = 0.0, folds: int | None = None
+) -> Question:
     """The folds and rows that a trial of passes of these widths can afford.
 
     Parameters
@@ -88,6 +91,8 @@ def afford(case: Case, widths: list[int], trials: Trials, times: int = 1, spent:
         How often the model is asked for each.
     spent : float
         Multiplications that other questions took.
+    folds : int, optional
+        Just so many folds, and all rows; as many as can be afforded by default.
 
     Returns
     -------
@@ -96,17 +101,18 @@ def afford(case: Case, widths: list[int], trials: Trials, times: int = 1, spent:
     arithmetic = case.arithmetic
     n = min(case.support.n_rows, LANDMARKS)
     wanted = 8 if n <= 100 else 5 if n <= 300 else 3
-    allowed = max(FREE, arithmetic(case.support.n_rows, len(case.plan.core))) - spent
+    answer = max(arithmetic(case.support.n_rows, len(case.plan.core)), case.cost_of_a_pass)
+    allowed = max(FREE, answer) - spent
 
     def cost(rows: int, folds: int) -> float:
         return folds * times * sum(float(arithmetic(rows, width)) for width in widths)
 
     if trials == "thorough":
         return Question(wanted, n, cost(n, wanted), float("inf"))
-    for folds in range(wanted, 1, -1):
-        if cost(n, folds) <= allowed:
-            return Question(folds, n, cost(n, folds), allowed)
+    for parts in range(wanted, 1, -1) if folds is None else (folds,):
+        if cost(n, parts) <= allowed:
+            return Question(parts, n, cost(n, parts), allowed)
     fewer = int(n * allowed / cost(n, 2))
-    if fewer >= FEWEST_ROWS and len(widths) == 1:
+    if folds is None and fewer >= FEWEST_ROWS and len(widths) == 1:
         return Question(2, fewer, cost(fewer, 2), allowed)
     return Question(0, 0, 0.0, allowed, "nothing was tried: asking held-back rows would cost more than the answer")

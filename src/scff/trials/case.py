@@ -120,7 +120,7 @@ class Case:
         """Labelled rows that sum up the whole table: all of them, or a spread of a thousand where there are more."""
         if self.origin is not None:
             return np.arange(self.support.n_rows)
-        found: IntArray = self._once("landmarks", lambda: spread(self.y, LANDMARKS))
+        found: IntArray = self.of_rows("landmarks", lambda: spread(self.y, LANDMARKS))
         return found
 
     @property
@@ -128,7 +128,7 @@ class Case:
         """Columns that go with another one by more than chance; of all labelled rows, for no label takes part."""
         if self.origin is not None:
             return self.origin[0].structured
-        found: npt.NDArray[np.bool_] = self._once("structured", lambda: structured_columns(self._landmark_rows()))
+        found: npt.NDArray[np.bool_] = self.of_rows("structured", lambda: structured_columns(self._landmark_rows()))
         return found
 
     def recall(self, arrays: Arrays) -> None:
@@ -156,7 +156,7 @@ class Case:
         """All columns at once, at a scale that knows no label."""
         if self.origin is not None:
             return self.origin[0].whole(scale)
-        found: Whole = self._once(scale, lambda: self._whole(scale))
+        found: Whole = self.of_rows(scale, lambda: self._whole(scale))
         return found
 
     def _whole(self, scale: type[EqualScale] | type[ShareScale]) -> Whole:
@@ -186,7 +186,7 @@ class Case:
 
     def kernel(self, scale: type[EqualScale] | type[ShareScale], radial: bool) -> Kernel:
         """A similarity of rows, made once."""
-        found: Kernel = self._once((scale, radial), lambda: Kernel(self.products(scale)[0], radial))
+        found: Kernel = self.of_rows((scale, radial), lambda: Kernel(self.products(scale)[0], radial))
         return found
 
     def read_by(self, backbone: Backbone) -> Case:
@@ -209,7 +209,8 @@ class Case:
             self._labelled[key] = make()
         return self._labelled[key]
 
-    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
+    def of_rows(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What is made of rows without a label, once."""
         if key not in self._unlabelled:
             self._unlabelled[key] = make()
         return self._unlabelled[key]

@@ -18,6 +18,9 @@ IntArray = npt.NDArray[np.int64]
 
 _SMALLEST = 1e-12
 
+#: Below this a probability is no clearer a no: one reading alone forbids nothing.
+_SURE = 1e-4
+
 #: Below this an alternative is left out: the first for those that cost nothing, the second for a pass of the model.
 _LEAST_WEIGHT, _LEAST_FOR_A_PASS = 0.02, 0.05
 
@@ -33,7 +36,9 @@ _ROUNDS = 300
 
 @dataclass(frozen=True)
 class Mixture:
-    """How predictions are put together.
+    """How predictions are put together: half-way between the mean of probabilities and that of their logarithms.
+
+    The first asks for one reading that knows the answer, the second adds up what all of them know a little about.
 
     Attributes
     ----------
@@ -48,7 +53,7 @@ class Mixture:
 
     def __call__(self, proba_PNK: FloatArray) -> FloatArray:
         """Probabilities_NK of the mixture."""
-        mixed_NK = np.tensordot(np.asarray(self.weights_P), proba_PNK, axes=1)
+        mixed_NK = _pooled(np.asarray(self.weights_P), proba_PNK)
         if self.temperature == 1.0:
             return mixed_NK
         return _tempered(mixed_NK, self.temperature)
@@ -85,7 +90,7 @@ def fit_mixture(
     if not kept.all():
         weights_P = np.zeros(len(own_PN))
         weights_P[kept] = _weights(own_PN[kept], prior_P[kept])
-    mixed_NK = np.tensordot(weights_P, proba_PNK, axes=1)
+    mixed_NK = _pooled(weights_P, proba_PNK)
 
     def loss(log_temperature: float) -> float:
         # A handful of rows knows little about sureness.
@@ -111,6 +116,18 @@ def _weights(own_PN: FloatArray, prior_P: FloatArray) -> FloatArray:
         share_PN /= share_PN.sum(axis=0)
         weights_P = (share_PN.sum(axis=1) + _PSEUDO_ROWS * prior_P) / (own_PN.shape[1] + _PSEUDO_ROWS)
     return weights_P
+
+
+def _pooled(weights_P: FloatArray, proba_PNK: FloatArray) -> FloatArray:
+    """One reading is what it is; several meet half-way between their arithmetic and their geometric mean."""
+    (kept,) = np.nonzero(weights_P)
+    if len(kept) == 1:
+        alone: FloatArray = proba_PNK[kept[0]]
+        return alone
+    geometric_NK = np.exp(np.tensordot(weights_P, np.log(np.maximum(proba_PNK, _SURE)), axes=1))
+    geometric_NK /= geometric_NK.sum(axis=1, keepdims=True)
+    mixed: FloatArray = (np.tensordot(weights_P, proba_PNK, axes=1) + geometric_NK) / 2
+    return mixed
 
 
 def _tempered(proba_NK: FloatArray, temperature: float) -> FloatArray:

@@ -20,13 +20,41 @@ from scff.trials.scales import EqualScale, ShareScale
 from scff.trials.summaries import Calibration, Components, Scores
 from scff.trials.whole import Products
 
-__all__ = ["Company", "Digest", "Direct", "Frequencies", "Summarised"]
+__all__ = ["Company", "Digest", "Direct", "Frequencies", "Summarised", "Summary", "narrow"]
 
 FloatArray = npt.NDArray[np.float64]
-Summary = Callable[[Products], FloatArray]
 
 _SCALES: dict[str, Any] = {"equal": EqualScale, "shares": ShareScale}
 _KERNELS = (("equal", False), ("shares", False), ("equal", True), ("shares", True))
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Columns that sum up many.
+
+    Attributes
+    ----------
+    support_Sk : ndarray
+        Of a case's landmarks.
+    held_back : ndarray or None
+        Of its held-back rows.
+    of : callable
+        Of any other rows.
+    """
+
+    support_Sk: FloatArray
+    held_back: FloatArray | None
+    of: Callable[[Table], FloatArray]
+
+    @classmethod
+    def at(cls, case: Case, scale: str, support_Sk: FloatArray, made: Callable[[Products], FloatArray]) -> Summary:
+        """Made of products over all columns at a scale."""
+        held = case.products(_SCALES[scale])[1]
+        return cls(
+            support_Sk,
+            None if held is None else made(held),
+            lambda rows: made(case.meet(rows, _SCALES[scale])),
+        )
 
 
 @dataclass(frozen=True)
@@ -46,7 +74,7 @@ class Company:
 
     def show(self, case: Case) -> Shown | None:
         """A table of these columns."""
-        return _narrow(case, self.columns(case), ())
+        return narrow(case, self.columns(case))
 
     def columns(self, case: Case) -> IntArray:
         """Which columns these are, in original order."""
@@ -84,7 +112,7 @@ class Summarised:
         most = min(self.components, case.leaf_width)
         found = Components.fit(case.kernel(EqualScale, False), most)
         room = case.leaf_width - found.support_Sk.shape[1] if self.strongest else 0
-        return _narrow(case, np.sort(case.plan.core[:room]), (("equal", found.support_Sk, found),))
+        return narrow(case, np.sort(case.plan.core[:room]), (Summary.at(case, "equal", found.support_Sk, found),))
 
     def words(self, case: Case) -> str:
         """What is read."""
@@ -103,16 +131,16 @@ class Digest:
     def show(self, case: Case) -> Shown | None:
         """A table of all of them, each with its share of the leaf."""
         width = case.leaf_width
-        summaries: list[tuple[str, FloatArray, Summary]] = []
+        summaries: list[Summary] = []
         n_scores = 1 if int(case.y.max()) == 1 else int(case.y.max()) + 1
         for scale, radial in _KERNELS[: int(0.4 * width) // n_scores]:
             scores = Scores.fit(case.kernel(_SCALES[scale], radial), case.y[case.landmarks])
-            summaries.append((scale, scores.support_SC, scores))
+            summaries.append(Summary.at(case, scale, scores.support_SC, scores))
         for scale, fitted in _SCALES.items():
             found = Components.fit(case.kernel(fitted, False), max(1, round(0.15 * width)))
-            summaries.append((scale, found.support_Sk, found))
-        room = min(round(0.3 * width), width - sum(support.shape[1] for _, support, _ in summaries))
-        return _narrow(case, _in_company(case, room), tuple(summaries))
+            summaries.append(Summary.at(case, scale, found.support_Sk, found))
+        room = min(round(0.3 * width), width - sum(one.support_Sk.shape[1] for one in summaries))
+        return narrow(case, _in_company(case, room), tuple(summaries))
 
     def words(self, case: Case) -> str:
         """What is read."""
@@ -183,24 +211,23 @@ def _in_company(case: Case, most: int) -> IntArray:
     return np.sort(found if len(found) else ranked[:most])
 
 
-def _narrow(case: Case, columns: IntArray, summaries: tuple[tuple[str, FloatArray, Summary], ...]) -> Shown | None:
-    """A table of some columns and of summaries of all of them, for support, held-back and query rows."""
-    if len(columns) + sum(support.shape[1] for _, support, _ in summaries) == 0:
+def narrow(case: Case, columns: IntArray, summaries: tuple[Summary, ...] = ()) -> Shown | None:
+    """A table of some columns and of summaries of many, for support, held-back and query rows."""
+    if len(columns) + sum(one.support_Sk.shape[1] for one in summaries) == 0:
         return None
 
     def table(rows: Table, parts: list[FloatArray] | None = None) -> Table:
         numbers = case.codes.transform(rows)
         if parts is None:
-            parts = [summary(case.meet(rows, _SCALES[scale])) for scale, _, summary in summaries]
+            parts = [one.of(rows) for one in summaries]
         return Table(np.hstack([numbers.columns(columns), *parts]).astype(np.float32))
 
     held_back = None
     if case.held_back is not None:
-        products = {scale: case.products(_SCALES[scale])[1] for scale, _, _ in summaries}
-        held_back = table(case.held_back, [summary(products[scale]) for scale, _, summary in summaries])  # type: ignore[arg-type]
-    parts = [support for _, support, _ in summaries]
+        held_back = table(case.held_back, [one.held_back for one in summaries if one.held_back is not None])
+    parts = [one.support_Sk for one in summaries]
     if len(case.landmarks) < case.support.n_rows:  # the other labelled rows are to the landmarks what new rows are
-        for i, (scale, landmarks, summary) in enumerate(summaries):
-            parts[i] = summary(case.meet(case.support, _SCALES[scale]))
-            parts[i][case.landmarks] = landmarks
+        for i, one in enumerate(summaries):
+            parts[i] = one.of(case.support)
+            parts[i][case.landmarks] = one.support_Sk
     return Shown(case.views_of(table(case.support, parts)), "native", None, None, held_back, table, narrow=True)

@@ -65,9 +65,12 @@ class Scores:
     ----------
     support_SC : ndarray
         Of every labelled row by the others, less what their class frequencies alone would say.
+    error : float
+        Mean squared error of left-out rows.
     """
 
     support_SC: FloatArray
+    error: float
     _kernel: Kernel
     _map_SC: FloatArray
 
@@ -92,7 +95,7 @@ class Scores:
             if best is None or error < best[0]:
                 best = error, left_out_SC - others_SC, vectors @ (along_SC / (variance + ridge)[:, None])
         assert best is not None
-        return cls(best[1], kernel, best[2])
+        return cls(best[1], best[0], kernel, best[2])
 
     def __call__(self, products: Products) -> FloatArray:
         """Scores_TC of other rows."""

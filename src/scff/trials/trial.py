@@ -51,13 +51,13 @@ class Verdict:
     Attributes
     ----------
     tried : tuple of Tried
-        The paper's Core first.
+        The paper's Core first, where it was asked.
     n_rows, n_splits : int
         Held-back rows that answered, and the splits they stood in.
     loss : float
         Mean loss of the mixture, its weights fitted without the rows it is judged on.
-    gain, error : float
-        How much lower than the paper's Core that is, and the standard error.
+    gain, error : float or None
+        How much lower than the paper's Core that is, and the standard error; None where the Core was not asked.
     temperature : float
         Of the mixture.
     approved : bool
@@ -72,8 +72,8 @@ class Verdict:
     n_rows: int = 0
     n_splits: int = 0
     loss: float = float("nan")
-    gain: float = 0.0
-    error: float = 0.0
+    gain: float | None = 0.0
+    error: float | None = 0.0
     temperature: float = 1.0
     approved: bool = False
     reason: str = "nothing was tried"
@@ -83,7 +83,7 @@ class Verdict:
 def judge(
     held: dict[tuple[str, float], FloatArray], episode: Episode, asked: Sequence[Presentation | Answering]
 ) -> Verdict:
-    """The verdict on held-back probabilities by name and share, the first being the one to beat."""
+    """The verdict on held-back probabilities by name and share; the paper's Core comes first where it was asked."""
     alternatives = {alternative.name: alternative for alternative in asked}
     words = {name: alternative.words(episode.case) for name, alternative in alternatives.items()}
     y = np.concatenate([episode.case.y[split.new] for split in episode.splits]) if episode.splits else np.empty(0, int)
@@ -102,22 +102,29 @@ def judge(
         out = fold_of == fold
         mixture = fit_mixture(proba_PNK[:, ~out], y[~out], prior_P, passes_P)
         mixed_N[out] = losses_of(mixture(proba_PNK[:, out]), y[out])
-    gains = losses[names[0]] - mixed_N
-    gain, error = float(gains.mean()), float(gains.std() / np.sqrt(len(y)))
     mixture = fit_mixture(proba_PNK, y, prior_P, passes_P)
-    alone = Mixture((1.0,) + (0.0,) * (len(names) - 1))
-    # Weights drawn together cost at most the logarithm of (n + 8) / n, and where few rows praise the Core alone that is
-    # luck more often than not: asking for a lower loss as well was worse on ten of eleven splits (docs/beyond.rst).
-    approved = mixture.weights_P != alone.weights_P
-    reason = f"the mixture lowers the loss on held-back rows by {gain:.3f} (standard error {error:.3f})"
-    if not approved:
-        reason = "held-back rows leave weight to nothing else"
-        mixture = alone
-    elif gain <= 0:
-        reason = (
-            f"several readings share the answer although the loss on held-back rows is {-gain:.3f} higher so (standard "
-            f"error {error:.3f}): so few rows can be lucky with one of them"
-        )
+    gain, error, approved = None, None, True
+    reason = (
+        f"the mixture's loss on held-back rows is {mixed_N.mean():.3f}; the paper's Core, "
+        f"{len(episode.case.plan.core):,} columns, would have cost more to ask than the answer"
+    )
+    if names[0][0] == "core":
+        gains = losses[names[0]] - mixed_N
+        gain, error = float(gains.mean()), float(gains.std() / np.sqrt(len(y)))
+        alone = Mixture((1.0,) + (0.0,) * (len(names) - 1))
+        # Weights drawn together cost at most the logarithm of (n + 8) / n, and where few rows praise the Core alone,
+        # that is luck more often than not: asking for a lower loss too was worse on ten of eleven splits
+        # (docs/beyond.rst).
+        approved = mixture.weights_P != alone.weights_P
+        reason = f"the mixture lowers the loss on held-back rows by {gain:.3f} (standard error {error:.3f})"
+        if not approved:
+            reason = "held-back rows leave weight to nothing else"
+            mixture = alone
+        elif gain <= 0:
+            reason = (
+                f"several readings share the answer although the loss on held-back rows is {-gain:.3f} higher so "
+                f"(standard error {error:.3f}): so few rows can be lucky with one of them"
+            )
     tried = tuple(
         Tried(one.name, one.words, one.share, one.loss, weight)
         for one, weight in zip(tried, mixture.weights_P, strict=True)

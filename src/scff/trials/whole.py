@@ -83,15 +83,18 @@ class Kernel:
         Of the labelled rows with each other.
     radial : bool
         Whether nearness counts (a Gaussian of the median distance) instead of the product.
+    radius : float
+        What is near, in median distances.
     """
 
-    def __init__(self, products: Products, radial: bool) -> None:
+    def __init__(self, products: Products, radial: bool, radius: float = 1.0) -> None:
         self._own_S = products.own_T
         self._radius = None
         if radial:
             upper = np.triu_indices(len(self._own_S), 1)
             distance = self._distances(products)[upper]
             self._radius = float(np.median(distance)) if len(distance) and np.median(distance) > 0 else 1.0
+            self._radius *= radius
         raw_SS = self._raw(products)
         self._mean_S = raw_SS.mean(axis=0)
         self._centred_SS = self._centre(raw_SS)
