@@ -126,6 +126,6 @@ def _how(verdict: Verdict) -> str:
     return (
         f'<p class="muted small">The trial: {verdict.n_rows:,} labelled rows were dealt into {parts}, and each was '
         "predicted from the others as if it were new. The loss is the mean negative log-likelihood of their true "
-        f"classes, lower is better.{loss} Weights are drawn together as if by eight more rows; what earns none "
+        f"classes, lower is better.{loss} Weights are drawn together as if by four more rows; what earns none "
         "costs nothing when predicting.</p>"
     )

@@ -25,7 +25,7 @@ _SURE = 1e-4
 _LEAST_WEIGHT, _LEAST_FOR_A_PASS = 0.02, 0.05
 
 #: Rows that the prior weights count for: with few held-back rows weights stay near it.
-_PSEUDO_ROWS = 8.0
+_PSEUDO_ROWS = 4.0
 
 #: How strongly the temperature is held at 1, in rows.
 _CALM = 20.0

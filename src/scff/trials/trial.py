@@ -112,9 +112,9 @@ def judge(
         gains = losses[names[0]] - mixed_N
         gain, error = float(gains.mean()), float(gains.std() / np.sqrt(len(y)))
         alone = Mixture((1.0,) + (0.0,) * (len(names) - 1))
-        # Weights drawn together cost at most the logarithm of (n + 8) / n, and where few rows praise the Core alone,
-        # that is luck more often than not: asking for a lower loss too was worse on ten of eleven splits
-        # (docs/beyond.rst).
+        # Weights drawn together cost the mean of probabilities at most the logarithm of (n + 4) / n, and where few rows
+        # praise the Core alone, that is luck more often than not: asking for a lower loss too was worse on ten of
+        # eleven splits (docs/beyond.rst).
         approved = mixture.weights_P != alone.weights_P
         reason = f"the mixture lowers the loss on held-back rows by {gain:.3f} (standard error {error:.3f})"
         if not approved:
