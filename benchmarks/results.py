@@ -34,7 +34,7 @@ def steps(data: str, results: str) -> dict[str, list[list[str]]]:
         "rivals": [[*rivals, "--arms", *RIVALS, "--figure", f"{figures}/rivals.png"]],
         "width": [["width.py"]],
         "nano": [["nano_quality.py", "--data", data]],
-        "tabpfn-v1": [["tabpfn_v1.py", data, "--out", "benchmarks/tabpfn_v1.csv"]],
+        "tabpfn-v1": [["tabpfn_v1.py", data, "--out", "benchmarks/results/tabpfn_v1.csv"]],
         "digests": [],
     }
 

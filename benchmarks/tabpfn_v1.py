@@ -1,6 +1,6 @@
 """TabPFN v1's real weights on wide tables: native, best 100 columns, folded Core, the paper's method, the default.
 
-    python benchmarks/tabpfn_v1.py DIRECTORY --out benchmarks/tabpfn_v1.csv
+    python benchmarks/tabpfn_v1.py DIRECTORY --out benchmarks/results/tabpfn_v1.csv
 
 DIRECTORY holds one parquet file a table with a column ``target``. Each table gives one stratified split of 512
 support and 256 query rows. Tables with more than 10 classes on the support are left out: the model knows 10.

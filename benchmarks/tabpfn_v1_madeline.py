@@ -1,6 +1,6 @@
 """How much folding gives TabPFN v1 on madeline, over splits and support sizes.
 
-    python benchmarks/tabpfn_v1_madeline.py madeline.parquet --out benchmarks/tabpfn_v1_madeline.csv
+    python benchmarks/tabpfn_v1_madeline.py madeline.parquet --out benchmarks/results/tabpfn_v1_madeline.csv
 
 madeline has 259 columns, of which a dozen matter. How many of them the Benjamini-Hochberg count finds depends on the
 number of labelled rows, and the gain with it: that is what the table shows, for the paper's method and for the default,

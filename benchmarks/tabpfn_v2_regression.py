@@ -1,6 +1,6 @@
 """TabPFN v2's real regressor weights: native at full width, native at equal memory, and folded tokens.
 
-    python benchmarks/tabpfn_v2_regression.py DIRECTORY --out benchmarks/tabpfn_v2_regression.csv
+    python benchmarks/tabpfn_v2_regression.py DIRECTORY --out benchmarks/results/tabpfn_v2_regression.csv
 
 DIRECTORY holds one parquet file a table with a column ``target``. Every table is also read beside products of its
 columns, shuffled and cut off at a given width. "Equal memory" is native inference on the best columns, as many as a
