@@ -19,7 +19,7 @@ from scff.tables.sparse import SparseColumns
 from scff.tables.table import Block, Table, as_table, check_unique
 
 if TYPE_CHECKING:
-    from scff.tables.reading import Request
+    from scff.tables.request import Request
 
 __all__ = ["Part", "part_of", "put_together", "wanted_blocks"]
 
@@ -176,7 +176,8 @@ def put_together(blocks: Sequence[str], parts: Sequence[Part], categorical: Coll
     if len(parts) == 1:
         table = _table(first.sheet.values, first.sheet.names, categorical)
         return replace(table, row_names=row_names, id_column=id_column, aside=aside)
-    check_unique(blocks)
+    if twice := [name for name in blocks if list(blocks).count(name) > 1]:
+        raise DataError(f"Two tables are called {twice[0]!r}; name them apart, as in one=FILE other=FILE.")
     for part in parts:
         if part.sheet.names is None:
             raise DataError(f"{part.sheet.origin} has no column names; only tables with names can be put together.")
