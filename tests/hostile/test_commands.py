@@ -6,6 +6,7 @@ Commands run in this process, through the same function as ``scff``: a refusal c
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -277,16 +278,19 @@ def test_no_command_writes_over_what_it_reads(scff, folder, tmp_path, monkeypatc
     model = tmp_path / "m.scff"
     FoldedClassifier("nano", method="raw-core").fit(pd.read_csv("train.csv"), "y").save(model)
     (tmp_path / "link.csv").symlink_to(folder / "train.csv")
-    kept = {path: path.read_bytes() for path in (model, folder / "train.csv")}
+    shutil.copy(model, tmp_path / "model.csv")
+    kept = {path: path.read_bytes() for path in (model, tmp_path / "model.csv", folder / "train.csv")}
     for args in (
         [*PLAN, "-o", tmp_path / "link.csv"],
         ["plan", f"a={folder / 'train.csv'}", "-t", "y", "-o", "train.csv"],
         ["report", model, "-o", model],
         ["report", model, "--test", "train.csv", "-t", "y", "-o", "train.csv"],
+        ["predict", model, "train.parquet", "--samples", "train.csv", "-o", "train.csv"],
+        ["predict", tmp_path / "model.csv", "train.csv", "-o", tmp_path / "model.csv"],
     ):
         code, out, err = scff(*args)
         assert (code, out) == (2, "")
-        assert "would be lost" in err
+        assert "one of the files that are read" in err
         sentence(err.strip())
         tally("commands", "unharmed")
     assert kept == {path: path.read_bytes() for path in kept}

@@ -129,3 +129,27 @@ def test_unusual_but_whole_files_are_read(tmp_path, tally):
         np.testing.assert_array_equal(np.asarray(data.table.values), X)
         assert data.y.tolist() == Y
         tally("text files", "served")
+
+
+def test_a_spreadsheet_has_one_header_in_its_first_row(tmp_path, tally):
+    frame = pd.DataFrame(X, columns=list("abc")).assign(y=Y)
+    frame.rename(columns={"b": "a"}).to_excel(tmp_path / "t.xlsx", index=False)
+    assert "'a' occurs more than once" in refused(tmp_path / "t.xlsx")
+    frame.to_excel(tmp_path / "t.xlsx", index=False, startrow=3)
+    assert "does not name its columns" in refused(tmp_path / "t.xlsx")
+    frame.to_excel(tmp_path / "t.xlsx")
+    assert read(tmp_path / "t.xlsx", target="y").table.names == ("a", "b", "c")
+    tally("text files", "refused", 2)
+    tally("text files", "served")
+
+
+def test_labels_of_a_square_array_are_not_its_column_names(tmp_path, tally):
+    names = np.array(["p", "q", "r"])
+    np.savez(tmp_path / "t.npz", X=X[:3], y=np.array(["u", "v", "u"]), names=names)
+    data = read(tmp_path / "t.npz", target="y")
+    assert data.table.names == ("p", "q", "r")
+    assert data.y.tolist() == ["u", "v", "u"]
+    np.save(tmp_path / "t.npy", X)
+    assert "its columns have no names" in refused(tmp_path / "t.npy")
+    tally("text files", "served")
+    tally("text files", "refused")

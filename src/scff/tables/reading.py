@@ -208,5 +208,6 @@ def _column(name: str, described: Sequence[pd.DataFrame], request: Request, part
     where = [part.sheet.origin for part in parts] if request.samples is None else [str(request.samples)]
     close = [one for one in known if one.strip().lower() == str(name).strip().lower()]
     shown = ", ".join(known[:8]) + (" and others" if len(known) > 8 else "")
-    hint = f"did you mean {close[0]!r}?" if close else f"its columns are {shown}."
+    names = f"its columns are {shown}." if known else "its columns have no names: give the labels in a sample sheet."
+    hint = f"did you mean {close[0]!r}?" if close else names
     raise DataError(f"{' and '.join(where)} has no column {name!r}; {hint}")
