@@ -6,6 +6,8 @@ Commands run in this process, through the same function as ``scff``: a refusal c
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 
 import numpy as np
@@ -13,6 +15,7 @@ import pandas as pd
 import pytest
 
 from hostile.judging import sentence
+from scff import FoldedClassifier
 from scff.cli.console import visible
 from scff.cli.main import main
 from scff.tables.files import write_table
@@ -116,7 +119,20 @@ BAD = [
     [*PLAN, "--fdr", "nan"],
     [*PLAN, "--fdr", "x"],
     [*PLAN, "--routing", "nope"],
+    [*PLAN, "--drop", "okk"],
+    [*PLAN, "--drop", "y"],
+    [*PLAN, "--drop", "ok", "--group", "ok"],
+    [*PLAN, "--group", "y"],
+    [*PLAN, "--on", "ok"],
+    [*PLAN, "--layer", "counts"],
+    ["plan", "train.csv", "train.parquet", "-t", "y"],
     [*PLAN, "-o", "/"],
+    [*PLAN, "-o", "train.csv"],
+    [*PLAN, "-o", "sub/../train.csv"],
+    [*PLAN, "--samples", "numbers.csv", "-o", "numbers.csv"],
+    [*FIT, "train.csv"],
+    [*EVALUATE, "-o", "train.csv"],
+    [*EVALUATE, "--folds", "²"],
     [*PLAN, "-o", "sub"],
     [*PLAN, "-o", "pipe.csv"],
     [*PLAN, "-o", "/dev/null"],
@@ -255,6 +271,50 @@ def test_a_bad_command_is_one_sentence_and_exit_code_2(scff, folder, args, monke
 
 FORMULAS = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "  =1", "=", "-", "+", "@"]
 PLAIN = ["benign", "-1", "+1.5e3", "-.5", "a=b", "'=1", "3 - 2", "x@y", ""]
+
+
+def test_no_command_writes_over_what_it_reads(scff, folder, tmp_path, monkeypatch, tally):
+    monkeypatch.chdir(folder)
+    model = tmp_path / "m.scff"
+    FoldedClassifier("nano", method="raw-core").fit(pd.read_csv("train.csv"), "y").save(model)
+    (tmp_path / "link.csv").symlink_to(folder / "train.csv")
+    shutil.copy(model, tmp_path / "model.csv")
+    kept = {path: path.read_bytes() for path in (model, tmp_path / "model.csv", folder / "train.csv")}
+    for args in (
+        [*PLAN, "-o", tmp_path / "link.csv"],
+        ["plan", f"a={folder / 'train.csv'}", "-t", "y", "-o", "train.csv"],
+        ["report", model, "-o", model],
+        ["report", model, "--test", "train.csv", "-t", "y", "-o", "train.csv"],
+        ["predict", model, "train.parquet", "--samples", "train.csv", "-o", "train.csv"],
+        ["predict", tmp_path / "model.csv", "train.csv", "-o", tmp_path / "model.csv"],
+    ):
+        code, out, err = scff(*args)
+        assert (code, out) == (2, "")
+        assert "one of the files that are read" in err
+        sentence(err.strip())
+        tally("commands", "unharmed")
+    assert kept == {path: path.read_bytes() for path in kept}
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_a_terminal_without_the_letters_of_a_name_gets_them_spelt_out(folder, tmp_path, encoding, tally):
+    pd.read_csv(folder / "train.csv").rename(columns={"ok": "\u5e74\u9f62"}).to_csv(tmp_path / "t.csv", index=False)
+    run = [sys.executable, "-m", "scff.cli.main", "plan", tmp_path / "t.csv", "-t", "y", "-b", "nano"]
+    told = subprocess.run(
+        run, capture_output=True, check=False, timeout=120, env=os.environ | {"PYTHONIOENCODING": encoding}
+    )
+    assert (told.returncode, told.stderr) == (0, b"")
+    assert rb"\u5e74\u9f62" in told.stdout
+    tally("commands", "served")
+
+
+def test_a_reader_who_leaves_early_is_no_failure(folder, tally):
+    run = [sys.executable, "-m", "scff.cli.main", "backbones"]
+    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as left:
+        left.stdout.close()
+        assert left.stderr.read() == b""
+    assert left.returncode == 0
+    tally("commands", "served")
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import re
@@ -15,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 __all__ = [
+    "any_text",
     "busy",
     "err",
     "if_interrupted",
@@ -54,12 +56,23 @@ class _Stream(Console):
         """Every piece of text that is printed, cells of tables too, comes by here."""
         return super().render_str(visible(text), **options)
 
+    def on_broken_pipe(self) -> None:
+        """Whoever read our output has had enough, which is no failure: `main` knows what to do."""
+        raise BrokenPipeError
+
 
 out = _Stream()
 """Results."""
 
 err = _Stream(stderr=True)
 """Progress and complaints."""
+
+
+def any_text() -> None:
+    """Let names that the terminal's encoding lacks be spelt out, instead of ending a command that has done its work."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def wants_bars(as_json: bool) -> int:

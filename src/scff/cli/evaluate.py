@@ -62,7 +62,7 @@ def evaluate(
     if output is not None:
         from scff.tables.atomic import file_to_write
 
-        file_to_write(output)
+        file_to_write(output, reading.read)
     dealt = _folds(folds)
     with busy("reading", as_json):
         data = read_dataset(reading.request)
@@ -125,7 +125,7 @@ def _nothing_left(folder: Path | None) -> Iterator[None]:
 def _folds(text: str | None) -> Any:
     if text is None or text == "leave-one-out":
         return text
-    if not text.isdigit():
+    if not (text.isascii() and text.isdigit()):  # ² is a digit too, and no number
         raise DataError(f"--folds must be a number or leave-one-out, not {text!r}.")
     return int(text)
 

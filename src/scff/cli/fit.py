@@ -58,7 +58,7 @@ def fit(
     from scff.tables.reading import read_dataset
     from scff.tables.task import find_task
 
-    file_to_write(output)
+    file_to_write(output, reading.read)
     when_interrupted(f"{output} is not written, and what was there is as it was")
     with busy("reading", as_json):
         data = read_dataset(reading.request)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from scff import __version__
-from scff.cli.console import err, if_interrupted, out, show_log
+from scff.cli.console import any_text, err, if_interrupted, out, show_log
 from scff.cli.demo import demo
 from scff.cli.evaluate import evaluate
 from scff.cli.fit import fit
@@ -72,6 +72,7 @@ _INTERRUPTED = 130
 
 def main() -> NoReturn:
     """Run the command line; errors of use are one sentence and exit code 2, an interruption is exit code 130."""
+    any_text()
     try:
         # Hints meant for Python users would stand between a command and its output; the choices are printed anyway.
         warnings.filterwarnings("ignore", message='backbone="auto"')

@@ -41,12 +41,13 @@ def plan(
 ) -> None:
     """Show what `scff fit` would fold how; loads no weights."""
     from scff.plan.compile import compile_plan
-    from scff.tables.atomic import write_atomically
+    from scff.tables.atomic import file_to_write, write_atomically
     from scff.tables.reading import read_dataset
     from scff.tables.targets import class_labels, number_target
     from scff.tables.task import find_task
 
     if output is not None:
+        file_to_write(output, reading.read)
         when_interrupted(f"{output} is not written")
     with busy("reading", as_json):
         data = read_dataset(reading.request)

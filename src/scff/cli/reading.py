@@ -39,6 +39,12 @@ class Reading:
         return ", ".join(Path(table).name for table in self.tables)
 
     @property
+    def read(self) -> tuple[Path, ...]:
+        """The files that no output may take the place of."""
+        request = self.request
+        return tuple(path for _, path in request.tables) + (() if request.samples is None else (request.samples,))
+
+    @property
     def request(self) -> Request:
         """The same in the words of the library."""
         from scff.tables.reading import Request  # numpy and pandas, once the files are known to be there

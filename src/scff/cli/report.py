@@ -29,12 +29,15 @@ def report(
     """Write one HTML page that shows what a model used, decided and cost."""
     from scff.models.file import load
     from scff.report import write_report
-    from scff.tables.reading import read
+    from scff.tables.atomic import file_to_write
+    from scff.tables.reading import Request, read
 
     if (not test) != (target is None):
         raise DataError("--test and --target go together: a labelled table and the name of its label column.")
     if not test and samples is not None:
         raise DataError("--samples belongs to a test table; name it with --test.")
+    tested = [path for _, path in Request.of(test or ()).tables]
+    file_to_write(output, [model, *tested, *([] if samples is None else [samples])])
     when_interrupted(f"{output} is not written, and what was there is as it was")
     with busy("loading the model"):
         fitted = load(model)

@@ -125,8 +125,13 @@ class FoldedEstimator(BaseEstimator):  # type: ignore[misc]
         if isinstance(X, np.ma.MaskedArray):
             # What is masked is missing; NumPy would forget it.
             X = np.ma.filled(X.astype(np.float64), np.nan)
-        if getattr(getattr(X, "dtype", None), "kind", "") in ("M", "m"):
+        kind = getattr(getattr(X, "dtype", None), "kind", "")
+        if kind in ("M", "m"):
             raise DataError("A plain array must hold numbers, not points or spans of time; pass them in a DataFrame.")
+        if kind == "V":
+            raise DataError("An array of records has names for its columns; pass it as one table, pandas.DataFrame(X).")
+        if kind == "c":
+            raise DataError("Complex data not supported: give real and imaginary parts as columns of their own.")
         try:
             # Infinity is looked for when the table is made: no need to go over it twice. Nor to be told of it twice.
             with np.errstate(over="ignore"):

@@ -15,6 +15,7 @@ import pandas as pd
 from scff.errors import DataError, DataWarning
 from scff.tables.foreign import as_frame, is_anndata
 from scff.tables.formats import load
+from scff.tables.hidden_numbers import refuse_hidden_numbers
 from scff.tables.naming import find_row_names
 from scff.tables.reading import Dataset, Request, assemble, read
 from scff.tables.sheet import Sheet
@@ -102,6 +103,7 @@ def given_support(
             raise DataError(f"X has no column {name!r}; pass the labels themselves or the name of one of its columns.")
     named = frame.copy(deep=False)
     named.columns = pd.Index(names, dtype=object)  # text of any kind, lone surrogates too
+    refuse_hidden_numbers(named, {target, group, id_column, *map(str, codes)})
     naming = find_row_names(
         named,
         id_column=id_column,
@@ -116,6 +118,8 @@ def given_support(
     table = replace(table, row_names=naming.row_names, id_column=naming.id_column, aside=naming.aside)
     if id_column is None:
         _tell(table, keep_id)
+    elif naming.doubt:
+        warnings.warn(f"Besides the row names {id_column!r}, {naming.doubt}.", DataWarning, stacklevel=4)
     return Given(table, y, groups, features)
 
 

@@ -2,7 +2,8 @@
 
 Both may be honest. A gene can part two tissues, a table can be sorted by age. But the first is often the label under
 another name, or what was measured because of it, and the second gives the label away where rows are sorted by class.
-So they are named, and nothing is done to them.
+So they are named, and nothing is done to them. Named too is a strong column in a unit so large that models see no
+difference between its rows: they add a millionth to a spread before they divide by it.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ _CHANCE = 1e-3
 #: Fewer rows than this may be in order by themselves.
 _FEWEST = 8
 
+#: Standard deviation below which models begin to take a column for a constant.
+_SPREAD = 1e-6
+
 
 @dataclass(frozen=True)
 class Flag:
@@ -44,12 +48,12 @@ class Flag:
     Attributes
     ----------
     column : str
-    kind : {"label", "order"}
-        Whether it tells every label, or follows the order of the rows.
+    kind : {"label", "order", "unit"}
+        Whether it tells every label, follows the order of the rows, or varies too little for a model.
     """
 
     column: str
-    kind: Literal["label", "order"]
+    kind: Literal["label", "order", "unit"]
 
     @property
     def sentence(self) -> str:
@@ -59,6 +63,8 @@ class Flag:
                 f"column {self.column!r} alone tells every label: make sure it is known before the label is, and is "
                 "not the label under another name"
             )
+        if self.kind == "unit":
+            return f"column {self.column!r} varies by less than a model can see ({_SPREAD:g}): give it in another unit"
         return (
             f"the values of column {self.column!r} follow the order of the rows: drop it if that order is not part of "
             "what is measured"
@@ -101,7 +107,11 @@ def find_leaks(table: Table, y: npt.NDArray[Any], plan: FoldPlan | None, *, clas
         for j in _candidates(numbers, strongest, y, classes, table.n_columns)
         if _tells(_column(numbers, j), y, classes, table.n_columns)
     ]
-    return (*(Flag(name(j), "label") for j in told), *(Flag(name(j), "order") for j in _in_order(numbers)))
+    return (
+        *(Flag(name(j), "label") for j in told),
+        *(Flag(name(j), "order") for j in _in_order(numbers)),
+        *(Flag(name(j), "unit") for j in _too_small(numbers, [] if plan is None else plan.core[:_STRONGEST].tolist())),
+    )
 
 
 def _column(numbers: Any, j: int) -> npt.NDArray[np.float64]:
@@ -173,4 +183,15 @@ def _in_order(numbers: Any) -> list[int]:
             falls = (steps >= 0).all() or (steps <= 0).all()
             if falls and (steps != 0).sum() >= max(_FEWEST - 1, n // 4):
                 found.append(int(j))
+    return found
+
+
+def _too_small(numbers: Any, columns: list[int]) -> list[int]:
+    """Columns that differ between rows, by less than a model can see."""
+    found = []
+    for j in columns:
+        values = _column(numbers, j)
+        values = values[~np.isnan(values)]
+        if len(values) and np.ptp(values) > 0 and values.std() < _SPREAD:
+            found.append(j)
     return found

@@ -113,6 +113,7 @@ def score(
     count = _count(workers, parts, target)
     limit = None if memory_limit is None else parse_bytes(memory_limit)
     options = {name: value for name, value in (reading or {}).items() if value}
+    _keep_whole([model, options.get("samples")], target)
     job = Job(scorer, target, Reading(tuple(keep), id, options), is_folder=not is_file, raw=raw)
     if is_file and len(parts) == 1:
         run = Run(parts, on_progress)
@@ -207,6 +208,14 @@ def _keep_apart(parts: Sequence[Part], target: Place, several: bool) -> None:
         inside = type(part.place.fs) is type(target.fs) and f"{target.path.rstrip('/')}/".startswith(f"{root}/")
         if inside and (several or target.path == part.place.path):
             raise DataError(f"The output {target} lies in the folder that is read; choose a place outside.")
+
+
+def _keep_whole(read: Sequence[Any], target: Place) -> None:
+    """Refuse an output that would take the place of the model, or of a sample sheet."""
+    files = [path for path in read if isinstance(path, str | os.PathLike) and os.path.exists(path)]
+    there = target.is_local and os.path.exists(target.path)
+    if there and any(os.path.samefile(path, target.path) for path in files):
+        raise DataError(f"The output {target} is one of the files that are read; name another to write.")
 
 
 def _is_file(output: Any, target: Place) -> bool:

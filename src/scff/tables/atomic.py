@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,14 @@ def named_file(path: Any) -> Path:
     return Path(path)
 
 
-def file_to_write(path: Path) -> Path:
+def file_to_write(path: Path, read: Iterable[str | Path] = ()) -> Path:
     """The file behind a path, links followed; for asking before hours of work go into it.
+
+    Parameters
+    ----------
+    path : Path
+    read : iterable of path
+        Files that the same work reads: it must not take the place of one of them.
 
     Raises
     ------
@@ -45,6 +51,8 @@ def file_to_write(path: Path) -> Path:
             raise DataError(f"There is no directory {target.absolute().parent}; create it first.")
         if target.exists() and not target.is_file():
             raise DataError(f"{path} is not a regular file; name a file to write.")
+        if target.exists() and any(os.path.exists(one) and os.path.samefile(one, target) for one in read):
+            raise DataError(f"{path} is one of the files that are read, and would be lost; name another to write.")
     except UnicodeEncodeError as error:
         raise DataError(f"{str(path)!r} names no file: there is half a character in it.") from error
     except SCFFError:

@@ -107,12 +107,15 @@ def alike(frame: pd.DataFrame, support: pd.DataFrame) -> pd.DataFrame:
     for j, dtype in enumerate(support.dtypes):
         name, column = frame.columns[j], frame.iloc[:, j]
         numeric = pdt.is_numeric_dtype(column.dtype)
-        if pdt.is_numeric_dtype(dtype):
-            if not numeric:
+        coded = _has_number_labels(column.dtype)
+        if pdt.is_numeric_dtype(dtype) or _has_number_labels(dtype):
+            # As text, a number would be a label that nobody has seen.
+            if not numeric and not (coded and _has_number_labels(dtype)):
                 changed[name] = _numbers(column, str(name))
-        elif numeric and not _has_number_labels(dtype):
+        elif numeric or coded:
             if column.notna().any():
-                raise DataError(f"Column {str(name)!r} was text at fit and is {column.dtype} now; give text again.")
+                kind = "of numbers" if coded else column.dtype
+                raise DataError(f"Column {str(name)!r} was text at fit and is {kind} now; give text again.")
             changed[name] = column.astype(object)
     return _with(frame, changed)
 

@@ -69,7 +69,7 @@ def read_delimited(path: Path, texts: Collection[str] = ()) -> pd.DataFrame:
     Raises
     ------
     DataError
-        If a column name repeats.
+        If a column name repeats, or rows are longer than the header and do not begin with a name.
     """
     dialect = _dialect(path)
     with _opened(path) as file:
@@ -83,18 +83,35 @@ def read_delimited(path: Path, texts: Collection[str] = ()) -> pd.DataFrame:
         # A number with a zero in front is a name: 007 stays 007.
         labels = {*texts, *(names[j] or f"Unnamed: {j}" for j in dialect.padded if j < len(names))}
         frame: pd.DataFrame = pd.read_csv(file, **dialect.options, dtype=dict.fromkeys(labels, str) if labels else None)
+    _refuse_shifted(frame, len(names), path)
     dates = {name: days for name in frame.columns if (days := _as_dates(frame[name])) is not None}
     return frame.assign(**dates) if dates else frame
 
 
+def _refuse_shifted(frame: pd.DataFrame, width: int, path: Path) -> None:
+    """Refuse rows that pandas moved to the left, so that every column stands under its neighbour's name."""
+    extra = frame.index.nlevels if not isinstance(frame.index, pd.RangeIndex) else 0
+    if extra > 1:
+        raise DataError(
+            f"The rows of {path} have {width + extra} fields and its first line has {width}; put a header with a name "
+            "for every column there, and nothing above it."
+        )
+    if extra and frame.iloc[:, -1].isna().all():
+        raise DataError(
+            f"The rows of {path} have one field more than its header, and the last of them is empty; if lines end in a "
+            "delimiter, let the header end in one too, and if they begin with row names, name their column."
+        )
+
+
 def _opened(path: Path) -> IO[bytes]:
-    if path.suffix == ".gz":
+    ending = path.suffix.lower()
+    if ending == ".gz":
         return io.BufferedReader(gzip.open(path, "rb"))
-    if path.suffix == ".bz2":
+    if ending == ".bz2":
         return bz2.open(path, "rb")
-    if path.suffix == ".xz":
+    if ending == ".xz":
         return lzma.open(path, "rb")
-    if path.suffix == ".zst":
+    if ending == ".zst":
         import pyarrow as pa
 
         return io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))
@@ -105,8 +122,9 @@ def _dialect(path: Path) -> _Dialect:
     """Look at the first lines."""
     with _opened(path) as file:
         start = file.read(1 << 16)
-    encoding = "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    if encoding != "utf-16" and b"\0" in start:
+    wide = start[:4] in (b"\xff\xfe\0\0", b"\0\0\xfe\xff")  # the first of them begins as UTF-16 does
+    encoding = "utf-32" if wide else "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    if encoding == "utf-8-sig" and b"\0" in start:
         raise DataError(f"{path} holds bytes that no text has; it is another kind of file, or was not written whole.")
     if start.startswith(b"version https://git-lfs"):
         raise DataError(f"{path} only says where Git LFS keeps the table; get it with `git lfs pull`.")
@@ -116,17 +134,28 @@ def _dialect(path: Path) -> _Dialect:
     skip = 0
     while skip + 1 < len(lines) and lines[skip].startswith("#") and not _alike(lines[skip], lines[skip + 1]):
         skip += 1
-    lines = [line for line in lines[skip:] if line]
-    header, first = [*lines, "", ""][:2]
+    lines = _records([line for line in lines[skip:] if line])
+    header, first, second = [*lines, "", "", ""][:3]
     widths = {mark: _fields(header, mark) for mark in _DELIMITERS if _fits(header, first, mark)}
     delimiter = max(widths, key=lambda mark: widths[mark], default=",")
     if widths.get(delimiter, 1) == 1 and len(header.split()) > 1 and "," not in first:
         delimiter = r"\s+"
-    decimal = "."
-    if delimiter == ";":
-        body = " ".join(lines[1:])
-        decimal = "," if re.search(r"\d,\d", body) and not re.search(r"\d\.\d", body) else "."
+    if widths.get(delimiter, 1) == 1 and any(1 < _fields(first, m) == _fields(second, m) for m in _DELIMITERS):
+        raise DataError(
+            f"{path} begins with {header[:40]!r}, which is not as wide as the lines below; begin with the header, or "
+            "put a # before what stands above it."
+        )
+    decimal = _decimal(" ".join(lines[1:]), delimiter)
     return _Dialect(delimiter, encoding, decimal, skip, _padded(lines[1:], delimiter, _fields(header, delimiter)))
+
+
+def _decimal(body: str, delimiter: str) -> str:
+    """The sign before fractions: a comma where no field can end in one and some number has one."""
+    if delimiter == "," or re.search(r"\d\.\d", body):
+        return "."
+    # Between semicolons a comma is a decimal sign; elsewhere 1,234 may be more than a thousand, but not 0,123 nor 1,2.
+    number = r"\d,\d" if delimiter == ";" else r"(?<![\d,])(0,\d+|\d+,(\d{1,2}|\d{4,}))(?![\d,])"
+    return "," if re.search(number, body) else "."
 
 
 def _first_lines(text: IO[str], path: Path) -> Iterator[str]:
@@ -137,6 +166,17 @@ def _first_lines(text: IO[str], path: Path) -> Iterator[str]:
         if not line:
             return
         yield line
+
+
+def _records(lines: list[str]) -> list[str]:
+    """Lines as a reader takes them: what is quoted may go on over several."""
+    out: list[str] = []
+    for line in lines:
+        if out and out[-1].count('"') % 2:
+            out[-1] += f" {line}"
+        else:
+            out.append(line)
+    return out
 
 
 def _padded(lines: list[str], mark: str, width: int) -> frozenset[int]:

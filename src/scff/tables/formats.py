@@ -110,7 +110,7 @@ def _load(path: Path, hints: Hints) -> Sheet:
             import openpyxl  # noqa: F401
         except ImportError as error:
             raise MissingDependency(f"{path} needs the package openpyxl; install scff's extra `excel`.") from error
-        return Sheet.of_frame(pd.read_excel(path, engine="openpyxl"), origin)
+        return Sheet.of_frame(_read_excel(path), origin)
     if suffix == ".h5ad":
         return read_h5ad(path, hints.layer)
     if inner == ".mtx":
@@ -121,6 +121,18 @@ def _load(path: Path, hints: Hints) -> Sheet:
     if suffix == ".npz":
         return _read_npz(path)
     raise DataError(f"{path} is of no kind that is known by its name; convert it to one of {KNOWN}.")
+
+
+def _read_excel(path: Path) -> pd.DataFrame:
+    """The first sheet, with its first row as names; pandas would number those that repeat or are empty in silence."""
+    head = pd.read_excel(path, engine="openpyxl", header=None, nrows=1)
+    names = [] if head.empty else [str(name) for name in head.iloc[0] if not pd.isna(name)]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise DataError(f"Column name {repeated[0]!r} occurs more than once in {path}; rename the columns.")
+    frame = pd.read_excel(path, engine="openpyxl")
+    if frame.shape[1] > 2 and 2 * len(names) < frame.shape[1]:
+        raise DataError(f"The first row of {path} does not name its columns; begin the first sheet with the header.")
+    return frame
 
 
 def _read_arrow(path: Path) -> pd.DataFrame:
@@ -148,7 +160,9 @@ def _read_npz(path: Path) -> Sheet:
         raise DataError(f"{path} must hold one two-dimensional array of measurements; it holds {found or 'nothing'}.")
     values = _matrix(arrays.pop(matrices[0]), str(path))
     n_rows, n_columns = values.shape
-    heads = [name for name, array in arrays.items() if array.dtype.kind == "U" and array.shape == (n_columns,)]
+    texts = [name for name, array in arrays.items() if array.dtype.kind == "U" and array.shape == (n_columns,)]
+    # With as many rows as columns, text that repeats is labels of rows.
+    heads = [name for name in texts if n_rows != n_columns or len(np.unique(arrays[name])) == n_columns]
     names = tuple(map(str, arrays.pop(heads[0]))) if heads else None
     beside = {name: array for name, array in arrays.items() if array.shape == (n_rows,)}
     return Sheet(str(path), values, names, beside=pd.DataFrame(beside))

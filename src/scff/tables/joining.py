@@ -1,6 +1,7 @@
 """Two tables about the same samples: which rows are the same, and which way round a table lies.
 
-Keys are compared as text. The pair of columns with the most keys in common wins; nothing is guessed from names.
+Keys are compared as text. The pair of columns with the most keys in common wins; nothing is guessed from names. A row
+without a key belongs to no other.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pandas as pd
 from pandas.api import types as pdt
 
 from scff.errors import DataError
-from scff.tables.naming import as_row_names
+from scff.tables.naming import as_row_names, named_in_floats
 from scff.tables.sheet import Sheet
 
 __all__ = ["Match", "candidates", "common_rows", "features_in_rows", "match_rows"]
@@ -24,6 +25,8 @@ IntArray = npt.NDArray[np.int64]
 
 #: Columns of a table that may hold its keys: they stand in front.
 _FRONT = 20
+#: What a key is that is missing.
+_NONE = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +103,8 @@ def match_rows(sheet: Sheet, samples: Sheet, on: str | None = None) -> Match:
         )
     (column, ours), (chosen, theirs) = pair
     places = pd.Series(np.arange(len(theirs)), index=theirs)
-    rows = np.flatnonzero(pd.Series(ours).isin(places.index))
-    used = pd.Series(theirs)[pd.Series(theirs).isin(set(ours))]
+    rows = np.flatnonzero(pd.Series(ours).isin(set(theirs) - {_NONE}))
+    used = pd.Series(theirs)[pd.Series(theirs).isin(set(ours) - {_NONE})]
     if used.duplicated().any():
         raise DataError(
             f"Sample {used[used.duplicated()].iloc[0]!r} has more than one line in {samples.origin} (column "
@@ -117,10 +120,11 @@ def _best_pair(
     """The two columns with the most keys in common; of a sheet, one that names every sample once if there is any."""
     best, most = None, (0, 0)
     for two in theirs:
-        known = set(two[1])
+        known = set(two[1]) - {_NONE}
+        once = len(known) == sum(key != _NONE for key in two[1])
         for one in ours:
             found = sum(key in known for key in one[1])
-            score = (int(len(known) == len(two[1])), found)
+            score = (int(once), found)
             if found and score > most:
                 best, most = (one, two), score
     return best
@@ -144,28 +148,31 @@ def common_rows(sheets: Sequence[Sheet]) -> tuple[list[IntArray], str]:
     for origin, one in zip(origins, names, strict=True):
         if one is None:
             raise DataError(f"{origin} has no row names to be joined by; name its column with --id.")
-        repeated = pd.Series(one)[pd.Series(one).duplicated()]
+        repeated = pd.Series(one)[pd.Series(one).duplicated() & (one != _NONE)]
         if len(repeated):
             raise DataError(f"Row name {repeated.iloc[0]!r} occurs more than once in {origin}; rows cannot be joined.")
     known = [one for one in names if one is not None]
-    shared = set(known[0]).intersection(*known[1:])
+    shared = set(known[0]).intersection(*known[1:]) - {_NONE}
     if not shared:
         firsts = ", ".join(f"{origin} has {one[0]!r}" for origin, one in zip(origins, known, strict=True))
         raise DataError(f"No sample is in all tables ({firsts}, ...); check the row names.")
     order = [key for key in known[0] if key in shared]
-    rows = [pd.Series(np.arange(len(one)), index=one).loc[order].to_numpy() for one in known]
+    places = [{key: row for row, key in enumerate(one)} for one in known]
+    rows = [np.array([place[key] for key in order], dtype=np.int64) for place in places]
     counted = ", ".join(f"{origin} has {len(one)}" for origin, one in zip(origins, known, strict=True))
     return rows, f"{len(order)} samples are in all tables ({counted})"
 
 
 def _counts(sheet: Sheet, samples: Sheet, ours: Keys, theirs: Keys) -> str:
-    matched = set(ours) & set(theirs)
+    matched = (set(ours) & set(theirs)) - {_NONE}
     said = [f"{sum(key in matched for key in ours)} samples are in {sheet.origin} and in {samples.origin}"]
     for origin, keys in ((sheet.origin, ours), (samples.origin, theirs)):
-        alone = [key for key in dict.fromkeys(keys) if key not in matched]
+        alone = [key for key in dict.fromkeys(keys) if key not in matched and key != _NONE]
         if alone:
             shown = ", ".join(alone[:3]) + (", ..." if len(alone) > 3 else "")
             said.append(f"{len(alone)} only in {origin} ({shown})")
+        if nameless := sum(key == _NONE for key in keys):
+            said.append(f"{nameless} without a name in {origin}")
     return "; ".join(said)
 
 
@@ -183,5 +190,6 @@ def candidates(sheet: Sheet, only: str | None = None) -> Iterator[tuple[str | No
         # Numbers that repeat are measurements: two of those would have much in common.
         if pdt.is_integer_dtype(column.dtype) and not column.is_unique:
             continue
-        if pdt.is_string_dtype(column.dtype) or pdt.is_integer_dtype(column.dtype) or column.dtype == np.dtype(object):
+        texts = pdt.is_string_dtype(column.dtype) or column.dtype == np.dtype(object)
+        if texts or pdt.is_integer_dtype(column.dtype) or named_in_floats(name, column):
             yield str(name), as_row_names(column)

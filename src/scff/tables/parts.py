@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from scff.errors import DataError
+from scff.tables.hidden_numbers import refuse_hidden_numbers
 from scff.tables.naming import Naming, find_row_names
 from scff.tables.on_disk import ParquetColumns
 from scff.tables.sheet import Sheet
@@ -18,7 +19,7 @@ from scff.tables.sparse import SparseColumns
 from scff.tables.table import Block, Table, as_table, check_unique
 
 if TYPE_CHECKING:
-    from scff.tables.reading import Request
+    from scff.tables.request import Request
 
 __all__ = ["Part", "part_of", "put_together", "wanted_blocks"]
 
@@ -97,14 +98,20 @@ def part_of(
     given = request.id if request.id in frame.columns else None
     if request.id is not None and given is None and sheet.row_names is None:
         raise DataError(f"{sheet.origin} has no column {request.id!r} for the row names.")
+    why = "as asked"
     if given is None and key is not None and frame[key].is_unique:
-        given = key
+        given, why = key, "samples are joined by it"
     if given is None and like is not None and like.id_column in frame.columns and like.id_column not in measured:
-        given = like.id_column
+        given, why = like.id_column, "as in the model"
     taken = {*described, *request.drop, *measured, *([key] if key else [])}
+    if sheet.is_frame and wanted is None:
+        codes = {name for one in request.categorical for name in (str(one), str(one).partition(":")[2])}
+        refuse_hidden_numbers(frame, {*taken, *codes, *([given] if given else [])})
     if sheet.is_frame or sheet.row_names is None:
         own = frame if sheet.row_names is None else frame.set_axis(pd.Index(sheet.row_names), axis=0)
-        naming = find_row_names(own, id_column=given, keep_id=request.keep_id, known=taken)
+        # Of what a model does not know nothing is a feature, and nothing need be said.
+        keep = request.keep_id or (given is not None and wanted is not None)
+        naming = find_row_names(own, id_column=given, keep_id=keep, known=taken, reason=why)
     else:
         naming = Naming(sheet.row_names)
     no_feature = {*described, *request.drop, *(name for name, _ in naming.aside), *([key] if key else [])}
@@ -169,7 +176,8 @@ def put_together(blocks: Sequence[str], parts: Sequence[Part], categorical: Coll
     if len(parts) == 1:
         table = _table(first.sheet.values, first.sheet.names, categorical)
         return replace(table, row_names=row_names, id_column=id_column, aside=aside)
-    check_unique(blocks)
+    if twice := [name for name in blocks if list(blocks).count(name) > 1]:
+        raise DataError(f"Two tables are called {twice[0]!r}; name them apart, as in one=FILE other=FILE.")
     for part in parts:
         if part.sheet.names is None:
             raise DataError(f"{part.sheet.origin} has no column names; only tables with names can be put together.")

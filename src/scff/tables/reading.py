@@ -6,106 +6,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from scff.errors import DataError, shown
+from scff.errors import DataError
 from scff.tables.formats import Hints, load
 from scff.tables.joining import candidates, common_rows, features_in_rows, match_rows
 from scff.tables.parts import Part, part_of, put_together, wanted_blocks
+from scff.tables.request import Orient, Request
 from scff.tables.sheet import Sheet
 from scff.tables.table import Table
 
 __all__ = ["Dataset", "Orient", "Request", "assemble", "read", "read_dataset"]
 
 logger = logging.getLogger(__name__)
-
-Orient = Literal["auto", "rows", "columns"]
-
-
-@dataclass(frozen=True)
-class Request:
-    """What to read, and how.
-
-    Attributes
-    ----------
-    tables : tuple of (str, Path)
-        Measurements: a name for each table, and its file. Several become blocks of one table, joined by row name.
-    target : str or None
-        Column of the labels, in a table or in the sample sheet.
-    samples : Path or None
-        The sample sheet: labels, groups and what is to be carried along, one line per sample.
-    on : str or None
-        Its column with the samples' names; found by default.
-    orient : {"auto", "rows", "columns"}
-        Where a table has its samples. ``"auto"`` tells by the names in the sample sheet, or those a model knows.
-    id : str or None
-        Column with the row names; found by default.
-    keep_id : bool
-        Whether a column that looks like row names is a feature all the same.
-    group : str or None
-        Column of the groups: patients, batches. It is no feature.
-    keep : tuple of str
-        Columns to carry along. They are no features, unless a model knows them as such.
-    drop : tuple of str
-        Columns to leave out.
-    categorical : tuple of str
-        Columns whose numbers are codes of categories.
-    layer : str or None
-        Which matrix of an ``.h5ad`` file.
-    """
-
-    tables: tuple[tuple[str, Path], ...]
-    target: str | None = None
-    samples: Path | None = None
-    on: str | None = None
-    orient: Orient = "auto"
-    id: str | None = None
-    keep_id: bool = False
-    group: str | None = None
-    keep: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
-    layer: str | None = None
-
-    @classmethod
-    def of(cls, tables: Sequence[str | Path] | str | Path, **options: Any) -> Request:
-        """A request for files by their paths; ``name=path`` names a block, otherwise the file does.
-
-        Examples
-        --------
-        >>> Request.of(["rna=expr.tsv.gz", "mirna.tsv"], target="dx").tables
-        (('rna', PosixPath('expr.tsv.gz')), ('mirna', PosixPath('mirna.tsv')))
-        """
-        listed: Any = [tables] if isinstance(tables, str | Path) else tables
-        if isinstance(listed, bytes) or not isinstance(listed, Iterable):
-            raise DataError(f"Give the path of a table, or several, not {shown(tables)}.")
-        return cls(tuple(_named(one) for one in listed), **options)
-
-    def __post_init__(self) -> None:
-        for name in ("target", "on", "id", "group", "layer"):
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, str):
-                raise DataError(f"{name} must be a name, not {shown(value)}.")
-        for name in ("keep", "drop", "categorical"):
-            value = getattr(self, name)
-            if isinstance(value, str) or not isinstance(value, Collection):
-                raise DataError(f"{name} must be a list of names, not {shown(value)}.")
-            if odd := [one for one in value if not isinstance(one, str | int)]:
-                raise DataError(f"{name} must be a list of names, and {shown(odd[0])} is none.")
-        if self.samples is not None and not isinstance(self.samples, str | Path):
-            raise DataError(f"samples must be the path of a sample sheet, not {shown(self.samples)}.")
-
-    @property
-    def described(self) -> tuple[str, ...]:
-        """Columns that describe rows and are no measurements."""
-        return tuple(name for name in (self.target, self.group, *self.keep) if name is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +106,8 @@ def read_dataset(request: Request, like: Table | None = None) -> Dataset:
     DataError
         If a file cannot be read, a column is not there, or samples do not match.
     """
+    if request.layer is not None and not any(path.suffix.lower() == ".h5ad" for _, path in request.tables):
+        raise DataError(f"Only .h5ad files have layers such as {request.layer!r}; leave it out.")
     wanted = {which: columns for _, which, columns in wanted_blocks(like, [name for name, _ in request.tables])}
     samples = None if request.samples is None else load(Path(request.samples))
     sheets = [load(path, _hints(request, wanted[i], like)) for i, (_, path) in enumerate(request.tables)]
@@ -206,6 +128,7 @@ def assemble(
         raise DataError(f"orient must be one of {', '.join(get_args(Orient))}, not {request.orient!r}.")
     blocks = wanted_blocks(like, [name for name, _ in request.tables])
     notes: list[str] = []
+    heads: set[str] = set()
     described: list[list[pd.DataFrame]] = []
     parts = []
     for _, which, columns in blocks:
@@ -217,11 +140,18 @@ def assemble(
             sheet, key = sheet.take(match.rows), match.column
             frame = samples.values if samples.is_frame else samples.beside
             lines = [frame.iloc[match.sheet_rows].reset_index(drop=True)]
+        heads |= {
+            *sheet.heads,
+            *map(str, sheet.beside.columns),
+            *(str(one) for frame in lines for one in frame.columns),
+        }
         part = part_of(sheet, request, key, columns, like)
         if part.naming.sentence:
             notes.append(f"{sheet.origin}: {part.naming.sentence}")
         described.append([*lines, *([part.sheet.beside] if part.sheet.beside.shape[1] else [])])
         parts.append(part)
+    if gone := [name for name in request.drop if str(name) not in heads]:
+        raise DataError(f"There is no column {gone[0]!r} to leave out; check how it is written.")
     if len(parts) > 1:
         rows, said = common_rows([part.sheet for part in parts])
         notes.append(said)
@@ -276,15 +206,8 @@ def _column(name: str, described: Sequence[pd.DataFrame], request: Request, part
     known = [str(one) for frame in described for one in frame.columns]
     known += [one for part in parts for one in part.sheet.heads]
     where = [part.sheet.origin for part in parts] if request.samples is None else [str(request.samples)]
-    close = [one for one in known if one.lower() == str(name).lower()]
+    close = [one for one in known if one.strip().lower() == str(name).strip().lower()]
     shown = ", ".join(known[:8]) + (" and others" if len(known) > 8 else "")
-    hint = f"did you mean {close[0]!r}?" if close else f"its columns are {shown}."
+    names = f"its columns are {shown}." if known else "its columns have no names: give the labels in a sample sheet."
+    hint = f"did you mean {close[0]!r}?" if close else names
     raise DataError(f"{' and '.join(where)} has no column {name!r}; {hint}")
-
-
-def _named(table: str | Path) -> tuple[str, Path]:
-    text = str(table)
-    name, separator, path = text.partition("=")
-    if separator and name and not Path(text).exists() and "/" not in name:
-        return name, Path(path)
-    return Path(text).name.split(".")[0], Path(text)

@@ -21,6 +21,8 @@ Labels = npt.NDArray[Any]
 _LARGEST = 1e30
 #: Share of a target's spread that single precision may round off.
 _FINEST = 0.25
+#: Whole numbers beyond it are not all floats, and several of them become one.
+_EXACT = 2.0**53
 
 
 def one_column(y: Any, n_rows: int | None, what: str) -> Labels:
@@ -68,8 +70,8 @@ def class_labels(y: Any, n_rows: int) -> tuple[npt.NDArray[np.int64], Labels]:
     Raises
     ------
     DataError
-        As `one_column`; also if a label is missing, there is one class only, or the values are no labels of classes:
-        fractions, bytes, dates, objects, or labels of several types, which have no order.
+        As `one_column`; also if a label is missing, there is one class only, two differ by blanks only, or the values
+        are no labels of classes: fractions, bytes, dates, objects, or labels of several types, which have no order.
     """
     labels = one_column(y, n_rows, "label")
     _refuse_missing(labels)
@@ -87,7 +89,10 @@ def class_labels(y: Any, n_rows: int) -> tuple[npt.NDArray[np.int64], Labels]:
                 "Unknown label type: the target is continuous, numbers with fractions. Use FoldedRegressor for "
                 "numbers, or make classes of them."
             )
+        if np.abs(labels).max() > _EXACT:
+            raise DataError("The target holds numbers too large to be told apart exactly; make them text.")
     classes, codes = np.unique(labels, return_inverse=True)
+    _refuse_blanks(classes)
     if len(classes) < 2:
         only = classes[0].item() if isinstance(classes[0], np.generic) else classes[0]
         raise DataError(f"The target has one class ({only!r}); a classifier needs rows of at least two.")
@@ -181,6 +186,18 @@ def _refuse_missing(labels: Labels) -> None:
     missing = int(pd.isna(labels).sum())
     if missing:
         raise DataError(f"{missing} of {len(labels)} target values are missing; drop or label those rows first.")
+
+
+def _refuse_blanks(classes: Labels) -> None:
+    """Refuse text that only blanks tell apart: nobody means two classes by it."""
+    if classes.dtype.kind not in "UTO":
+        return
+    seen: dict[str, str] = {}
+    for label in map(str, classes):
+        if (other := seen.setdefault(" ".join(label.split()), label)) is not label:
+            raise DataError(
+                f"The classes {other!r} and {label!r} differ by blanks only; write them alike (y.str.strip())."
+            )
 
 
 def _same_type(labels: Labels) -> Labels:
