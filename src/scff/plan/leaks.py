@@ -124,7 +124,7 @@ def _candidates(numbers: Any, columns: list[int], y: npt.NDArray[Any], classes: 
     n = len(y)
     counts = np.bincount(y) if classes else np.empty(0)
     few = (gammaln(n + 1) - gammaln(counts + 1).sum() + np.log(_CHANCE) - np.log(n_columns)) if classes else 0.0
-    step = max(1, min(_BLOCK, _CELLS // max(n, 1)))
+    step = _together(n)
     for start in range(0, len(columns), step):
         some = np.array(columns[start : start + step])
         values = np.ascontiguousarray(np.asarray(numbers[:, some], dtype=np.float64).T)
@@ -188,10 +188,17 @@ def _in_order(numbers: Any) -> list[int]:
 
 def _too_small(numbers: Any, columns: list[int]) -> list[int]:
     """Columns that differ between rows, by less than a model can see."""
-    found = []
-    for j in columns:
-        values = _column(numbers, j)
-        values = values[~np.isnan(values)]
-        if len(values) and np.ptp(values) > 0 and values.std() < _SPREAD:
-            found.append(j)
+    found: list[int] = []
+    step = _together(numbers.shape[0])
+    for start in range(0, len(columns), step):
+        some = np.array(columns[start : start + step])
+        values = np.asarray(numbers[:, some], dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too large to have a spread is not too small
+            small = (np.nanmin(values, axis=0) < np.nanmax(values, axis=0)) & (np.nanstd(values, axis=0) < _SPREAD)
+        found += some[small].tolist()
     return found
+
+
+def _together(n_rows: int) -> int:
+    """Columns that are looked at together."""
+    return max(1, min(_BLOCK, _CELLS // max(n_rows, 1)))
