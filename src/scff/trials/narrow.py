@@ -82,7 +82,8 @@ class Company:
 
     def words(self, case: Case) -> str:
         """What is read."""
-        return f"the {len(self.columns(case))} strongest columns that go with another column"
+        which = "" if case.structured.all() else " that go with another column"  # all of them, or hardly any, do
+        return f"the {len(self.columns(case))} strongest columns{which}"
 
 
 @dataclass(frozen=True)
