@@ -193,9 +193,11 @@ def _too_small(numbers: Any, columns: list[int]) -> list[int]:
     for start in range(0, len(columns), step):
         some = np.array(columns[start : start + step])
         values = np.asarray(numbers[:, some], dtype=np.float64)
+        least, most = np.fmin.reduce(values), np.fmax.reduce(values)  # which pass over what is missing
         with np.errstate(over="ignore", invalid="ignore"):  # what is too large to have a spread is not too small
-            small = (np.nanmin(values, axis=0) < np.nanmax(values, axis=0)) & (np.nanstd(values, axis=0) < _SPREAD)
-        found += some[small].tolist()
+            likely = (least < most) & (most - least < len(values) * _SPREAD)
+        near = zip(some[likely].tolist(), values.T[likely], strict=True)
+        found += [j for j, column in near if np.nanstd(column) < _SPREAD]
     return found
 
 
