@@ -228,9 +228,7 @@ def _counting_in_floats(frame: pd.DataFrame, columns: list[int]) -> list[tuple[i
     Ranks are floats too, and a permutation of the rows' numbers: so floats must count the rows in their order. Two rows
     tell for nearly every column that it does not; a wide table is not gone through for this.
     """
-    found: list[tuple[int, str]] = []
-    if len(frame) < 2:
-        return found
+    found = []
     with np.errstate(over="ignore", invalid="ignore"):  # long doubles, and steps, may be beyond a float
         first = frame.iloc[:2, columns].to_numpy(dtype=np.float64, na_value=np.nan)
         steps = first[1] - first[0]
