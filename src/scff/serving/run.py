@@ -22,6 +22,7 @@ from scff.serving.progress import Progress, Run, Scored
 from scff.serving.readers import Reading
 from scff.serving.scorer import Scorer
 from scff.serving.workers import Happened, cores, score_here, score_in_processes
+from scff.tables.atomic import is_one_of
 
 __all__ = ["score"]
 
@@ -212,9 +213,8 @@ def _keep_apart(parts: Sequence[Part], target: Place, several: bool) -> None:
 
 def _keep_whole(read: Sequence[Any], target: Place) -> None:
     """Refuse an output that would take the place of the model, or of a sample sheet."""
-    files = [path for path in read if isinstance(path, str | os.PathLike) and os.path.exists(path)]
-    there = target.is_local and os.path.exists(target.path)
-    if there and any(os.path.samefile(path, target.path) for path in files):
+    files = [path for path in read if isinstance(path, str | os.PathLike)]
+    if target.is_local and is_one_of(target.path, files):
         raise DataError(f"The output {target} is one of the files that are read; name another to write.")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from scff.errors import DataError, SCFFError
 from scff.memory.scratch import PartialFile
 
-__all__ = ["file_to_write", "named_file", "write_atomically"]
+__all__ = ["file_to_write", "is_one_of", "named_file", "write_atomically"]
 
 
 def named_file(path: Any) -> Path:
@@ -25,6 +25,11 @@ def named_file(path: Any) -> Path:
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
         raise DataError(f"A file has a name, and {type(path).__name__} is not the path of one; give its name.")
     return Path(path)
+
+
+def is_one_of(path: str | Path, files: Iterable[str | os.PathLike[str]]) -> bool:
+    """Whether a path leads to one of some files, by whatever name."""
+    return os.path.exists(path) and any(os.path.exists(one) and os.path.samefile(one, path) for one in files)
 
 
 def file_to_write(path: Path, read: Iterable[str | Path] = ()) -> Path:
@@ -51,7 +56,7 @@ def file_to_write(path: Path, read: Iterable[str | Path] = ()) -> Path:
             raise DataError(f"There is no directory {target.absolute().parent}; create it first.")
         if target.exists() and not target.is_file():
             raise DataError(f"{path} is not a regular file; name a file to write.")
-        if target.exists() and any(os.path.exists(one) and os.path.samefile(one, target) for one in read):
+        if is_one_of(target, read):
             raise DataError(f"{path} is one of the files that are read, and would be lost; name another to write.")
     except UnicodeEncodeError as error:
         raise DataError(f"{str(path)!r} names no file: there is half a character in it.") from error
