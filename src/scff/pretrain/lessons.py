@@ -102,13 +102,13 @@ class Lessons:
         return leaves
 
     def _draw(self, index: int) -> list[dict[str, Tensor]]:
-        """Leaves of one table, with the teacher's answers; drawn again where the support has one class only."""
+        """Leaves of one table, with the teacher's answers; drawn again where its support teaches nothing."""
         with threadpool_limits(1):
             for attempt in range(100):
                 found = draw_leaves(self.config, draw_for(_LESSONS, self.seed, self.rank, index, attempt), self.teacher)
                 if found:
                     return found
-        raise AssertionError("a hundred tables of one class")
+        raise AssertionError("a hundred tables that teach nothing")
 
 
 def draw_leaves(config: LessonConfig, draw: Draw, teacher: Backbone | None) -> list[dict[str, Tensor]]:
@@ -127,7 +127,7 @@ def draw_leaves(config: LessonConfig, draw: Draw, teacher: Backbone | None) -> l
     -------
     list of dict
         ``x`` as the network reads it, ``y`` with :data:`UNSEEN`, ``taught`` probabilities of the query rows;
-        empty where the support has one class only.
+        empty where the support has one class only, or a leaf no column that varies on it.
     """
     n = config.rows[draw.integer(0, len(config.rows) - 1)]
     width = config.widths[draw.integer(0, len(config.widths) - 1)]
@@ -149,6 +149,8 @@ def draw_leaves(config: LessonConfig, draw: Draw, teacher: Backbone | None) -> l
     for kind in ("whole",) if narrow else kinds:
         leaf, case = show(x, y[:n], width, kind, case)
         read, case = show(x, y[:n], min(width, config.taught_width), kind, case)
+        if not read.x_TW.shape[1]:
+            return []
         leaves.append(_stored(leaf, read, y, teacher))
     return leaves
 
