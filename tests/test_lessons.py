@@ -19,7 +19,7 @@ from scff.backbones.weights.checkpoints import sha256
 from scff.pretrain.causal import causal_tasks
 from scff.pretrain.clusters import cluster_tasks
 from scff.pretrain.config import LessonConfig, RecipeConfig
-from scff.pretrain.draws import draw_for
+from scff.pretrain.draws import Draw, draw_for
 from scff.pretrain.leaves import Kind, show
 from scff.pretrain.lessons import Lessons, _changed, draw_leaves
 from scff.pretrain.run import Job, run
@@ -162,6 +162,16 @@ def test_answers_keep_to_their_rows_and_classes_under_other_names() -> None:
                 assert len(name) == 3
                 seen.add(frozenset(name))
     assert len(seen) > 2
+
+
+def test_a_table_without_a_column_that_varies_is_no_lesson(monkeypatch: pytest.MonkeyPatch) -> None:
+    def constant(draw: Draw, b: int, t: int, d: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.ones(b, t, d), torch.arange(t).repeat(b, 1) % 2
+
+    for family in ("latent_tasks", "contrast_tasks", "factor_tasks", "causal_tasks", "cluster_tasks"):
+        monkeypatch.setattr(f"scff.pretrain.lessons.{family}", constant)
+    teacher = load_backbone("nano", torch.device("cpu"))
+    assert draw_leaves(LessonConfig(rows=(16,), narrow=1.0), draw_for(0), teacher) == []
 
 
 def taught_tables(known: bool) -> TableBatch:
