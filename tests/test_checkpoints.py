@@ -309,3 +309,16 @@ def test_a_network_that_draws_nothing_is_built_whatever_memory_holds(tmp_path):
     assert not building.is_alive()
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.isfinite(layer).all() for layer in layers)
+
+
+def test_a_path_is_read_once_to_be_recognised(checkpoint_dir, monkeypatch, tmp_path):
+    read = []
+    monkeypatch.setattr(
+        "torch.load", lambda path, *_, _load=torch.load, **options: read.append(path) or _load(path, **options)
+    )
+    assert registry.specification(checkpoint_dir / "v2.ckpt").name == "tabicl"
+    assert len(read) == 1
+    (tmp_path / "half.ckpt").write_bytes(b"half a download")
+    with pytest.raises(CheckpointError, match="half a download"):
+        registry.specification(tmp_path / "half.ckpt")
+    assert len(read) == 2

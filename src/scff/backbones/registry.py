@@ -204,14 +204,17 @@ def _for_task(spec: BackboneSpec, task: Task) -> BackboneSpec:
 def _recognise(path: Path, task: Task) -> BackboneSpec:
     if not os.path.isfile(path):
         raise CheckpointMissing(f"There is no checkpoint at {path}; check the path given as backbone.")
+    from scff.backbones.weights.reading import read_once  # brings torch, which a name alone does not need
+
     # Those of the task first, one file may hold both; the one that takes any file of its layout last.
     unreadable: CheckpointError | None = None
-    for spec in sorted(specs().values(), key=lambda spec: (spec.task != task, spec.weights is None)):
-        try:
-            if spec.recognises is not None and spec.recognises(path):
-                return spec
-        except CheckpointError as error:  # what one layout cannot read may be another's own format
-            unreadable = unreadable or error
+    with read_once():
+        for spec in sorted(specs().values(), key=lambda spec: (spec.task != task, spec.weights is None)):
+            try:
+                if spec.recognises is not None and spec.recognises(path):
+                    return spec
+            except CheckpointError as error:  # what one layout cannot read may be another's own format
+                unreadable = unreadable or error
     if unreadable is not None:
         raise unreadable
     raise CheckpointError(f"{path} is not in the layout of any known backbone ({', '.join(specs())}).")

@@ -7,6 +7,7 @@ import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,23 @@ __all__ = [
     "has_tensors",
     "load_torch",
     "payload_of",
+    "read_once",
     "safetensors_header",
 ]
+
+
+#: What was read within `read_once`, by path; what could not be is an error.
+_read: ContextVar[dict[Path, Any] | None] = ContextVar("read", default=None)
+
+
+@contextmanager
+def read_once() -> Iterator[None]:
+    """Read a file once, however many ask what it holds; nothing is kept afterwards."""
+    token = _read.set({})
+    try:
+        yield
+    finally:
+        _read.reset(token)
 
 
 def load_torch(path: Path) -> Any:
@@ -36,6 +52,21 @@ def load_torch(path: Path) -> Any:
     CheckpointMissing, CheckpointError
         If there is no such file, or it cannot be read.
     """
+    known = _read.get()
+    if known is None:
+        return _load_torch(path)
+    if path not in known:
+        try:
+            known[path] = _load_torch(path)
+        except CheckpointError as error:
+            known[path] = error
+    if isinstance(known[path], CheckpointError):
+        raise known[path]
+    return known[path]
+
+
+def _load_torch(path: Path) -> Any:
+    """The same, from the file."""
     if not path.is_file():
         raise CheckpointMissing(f"There is no checkpoint at {path}; check the path given as backbone.")
     try:
