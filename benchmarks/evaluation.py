@@ -1,12 +1,13 @@
-"""Run the paper's studies and write their tables and figures into docs/results.rst.
+"""Run the paper's studies and write their tables and figures into a page of the documentation.
 
     python benchmarks/evaluation.py --panel FOLDER --backbone tabpfn-v1 --protocol paper
-    python benchmarks/evaluation.py --panel FOLDER --backbone nano --protocol rows-512 --only main tail
+    python benchmarks/evaluation.py --panel FOLDER --backbone nano --protocol rows-512 --page results_nano.rst
     python benchmarks/evaluation.py --panel FOLDER --backbone tabpfn-v1 --protocol paper --render-only
 
 Tables come one after the other, the shortest first, each with all its studies: a run that is cut off has whole tables,
 and not those with the best outcome. What is in the results folder already is not run again, so the same command
-resumes after an interruption and only renders when nothing is left. Text outside the markers of the page is kept.
+resumes after an interruption and only renders when nothing is left. Text outside the markers of the page is kept, and a
+study without markers is not on it.
 Records come from and go to ``benchmarks/results/studies.jsonl`` too, a line each: a run goes on on another machine.
 """
 
@@ -71,14 +72,14 @@ def unpack(root: Path) -> None:
             store.write(record)
 
 
-def pack(root: Path, protocols: set[str]) -> None:
-    """Keep the records of these protocols in the repository."""
-    records = [record for name in sorted(protocols) for record in RecordStore(root).all(name)]
+def pack(root: Path) -> None:
+    """Keep the records of a results folder in the repository."""
+    records = RecordStore(root).all()
     lines = [json.dumps(json.loads(record.to_json()), separators=(",", ":")) + "\n" for record in records]
     RECORDS.write_text("".join(lines), encoding="utf-8")
 
 
-def section(study: Study, results: list[Results], panel: Panel) -> str:
+def section(study: Study, results: list[Results], panel: Panel, figures: Path) -> str:
     """Tables and figures of one study."""
     if not study.panel(panel).datasets:
         return f"No table here has {study.min_features:,} columns and {study.min_rows:,} rows, as this study wants.\n"
@@ -94,7 +95,7 @@ def section(study: Study, results: list[Results], panel: Panel) -> str:
     if not with_records:
         return "Not run yet.\n"
     text = to_rst(study_tables(study, with_records))
-    for path in write_figures(study, with_records, DOCS / "figures"):
+    for path in write_figures(study, with_records, figures):
         text += f"\n.. image:: {path.relative_to(DOCS)}\n    :alt: {study.title}, {path.stem}\n"
     return text
 
@@ -123,13 +124,13 @@ def published(root: Path, backbone: str) -> str:
     return to_rst(study_tables(study, [shown]))
 
 
-def state(results: list[Results], panel: Panel) -> str:
+def state(studies: list[str], results: list[Results], panel: Panel) -> str:
     """How much of each study is there, and what it cost."""
     rows, cost = [], []
     for r in results:
         settings = RunSettings(Path(), r.backbone, checkpoint_of(r.backbone), r.protocol)
         known = {record.key: record for record in r.records}
-        for name in STUDIES:
+        for name in studies:
             jobs = get_study(name).jobs(panel, r.protocol)
             keys = {settings.key(job, get_arm(arm)) for job in jobs for arm in job.arms}
             there = [known[key] for key in keys if key in known]
@@ -159,6 +160,7 @@ def main() -> None:
     parser.add_argument("--backbone", nargs="+", default=["tabpfn-v1"])
     parser.add_argument("--protocol", default="paper")
     parser.add_argument("--results", type=Path, default=Path("bench-results"))
+    parser.add_argument("--page", default="results.rst", help="page of docs/ that is written")
     parser.add_argument("--only", nargs="+", choices=STUDIES, default=list(STUDIES))
     parser.add_argument("--without", nargs="*", default=[], help="arms to leave for another time")
     parser.add_argument("--tables", nargs="+", help="run only these; the page is written from all that are there")
@@ -171,18 +173,19 @@ def main() -> None:
         settings = RunSettings(args.results, backbone, checkpoint_of(backbone), rules)
         run(panel, settings, args)
     loaded = [Results.load(args.results, rules, backbone) for backbone in args.backbone]
-    parts = {study: section(get_study(study), loaded, panel) for study in args.only}
-    parts["state"] = state(loaded, panel)
-    parts["hdlss"] = published(args.results, args.backbone[0])
-    page = DOCS / "results.rst"
+    page = DOCS / args.page
     text = page.read_text(encoding="utf-8")
+    shown = re.findall(r"^\.\. results:(\S+):begin$", text, re.MULTILINE)
+    figures = DOCS / "figures" if page.stem == "results" else DOCS / "figures" / page.stem
+    parts = {name: section(get_study(name), loaded, panel, figures) for name in args.only if name in shown}
+    parts["state"] = state([name for name in STUDIES if name in shown], loaded, panel)
+    if "hdlss" in shown:
+        parts["hdlss"] = published(args.results, args.backbone[0])
     for name, part in parts.items():
         pattern = rf"(\.\. results:{name}:begin\n).*?(\.\. results:{name}:end)"
-        if not re.search(pattern, text, re.DOTALL):
-            raise DataError(f"{page} has no markers for {name!r}.")
         text = re.sub(pattern, lambda m, part=part: f"{m[1]}\n{part}\n{m[2]}", text, flags=re.DOTALL)
     page.write_text(text, encoding="utf-8")
-    pack(args.results, {rules.name, get_study("hdlss").protocol})
+    pack(args.results)
     print(f"Written: {page}")
 
 
