@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 import torch
 from tabicl._model.tabicl import TabICL
-from tabicl._sklearn.preprocessing import PreprocessingPipeline, TransformToNumerical
 
 from backbone_models import tiny_tabpfn_v1
 from scff import FoldedClassifier
 from scff.backbones import load_backbone
-from scff.backbones.tabicl.components import LeafComponents, n_components
 from scff.fold.methods import Runtime, compile_view
 
 # One thread per test process: two pytest workers share two cores better than two pools of two threads.
@@ -83,20 +81,6 @@ def backbone(request, checkpoint_dir):
 def checkpoint_path(backbone):
     """Where the weights of a backbone are."""
     return load_backbone(backbone, torch.device("cpu")).path
-
-
-def as_read(backbone, X, Q):
-    """Support and query rows as TabICL must be given them to read what this backbone reads: with its components."""
-    asked_for = load_backbone(backbone, torch.device("cpu")).components
-    n = n_components(asked_for, X.shape[1], len(X))
-    if n == 0:
-        return X, Q
-    encoder = TransformToNumerical().fit(X)
-    X, Q = np.asarray(encoder.transform(X)), np.asarray(encoder.transform(Q))
-    steps = PreprocessingPipeline(normalization_method="none").fit(X)
-    components = LeafComponents.fit(steps.X_transformed_, n)
-    behind = components(steps.X_transformed_), components(steps.transform(Q))
-    return np.hstack([X, behind[0]]), np.hstack([Q, behind[1]])
 
 
 def paper(backbone, **options):

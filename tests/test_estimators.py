@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tabicl import TabICLClassifier
 
-from conftest import as_read, checkpoint_path, make_wide, paper
+from conftest import checkpoint_path, make_wide, paper
 from scff import FoldedClassifier, TailRule
 from scff.errors import BackboneNotAvailable, CheckpointError, CheckpointMissing, DataError
 
@@ -44,10 +44,9 @@ def test_mixed_frames_are_native_when_one_leaf_holds_them(backbone, cache):
         n_estimators=1, model_path=checkpoint_path(backbone), allow_auto_download=False, device="cpu", kv_cache=cache
     )
     as_number = X.assign(flag=X["flag"].astype(float))  # TabICL alone would drop NumPy's bool without a word
-    support, query = as_read(backbone, as_number[:60], as_number[60:])
-    upstream.fit(support, y[:60])
+    upstream.fit(as_number[:60], y[:60])
     native = paper(backbone, method="native", cache=cache).fit(X[:60], y[:60])
-    np.testing.assert_array_equal(native.predict_proba(X[60:]), upstream.predict_proba(query))
+    np.testing.assert_array_equal(native.predict_proba(X[60:]), upstream.predict_proba(as_number[60:]))
 
 
 def test_mixed_frames_fold_and_name_their_columns():

@@ -21,6 +21,7 @@ from sklearn.metrics import log_loss
 from typer.testing import CliRunner
 
 import scff
+from scff.backbones import get_spec
 from scff.backbones.weights.checkpoints import sha256
 from scff.errors import PretrainError
 from scff.pretrain import network
@@ -338,19 +339,16 @@ def test_errors_of_use_are_sentences_and_exit_code_2(arguments: list[str], tmp_p
     assert not (tmp_path / "run" / "nano.ckpt").exists()
 
 
-def test_what_the_package_says_of_nano_is_what_its_card_says() -> None:
+def test_the_package_ships_what_its_recipe_makes() -> None:
+    """One run from random weights to its end, by the recipe that is here: nothing came before it, nothing after."""
     card = json.loads((WEIGHTS / "nano.json").read_text())
-    chain = []
-    while isinstance(card, dict):
-        chain.append(card)
-        card = card.get("origin")
-    averages = [one for one in chain if "average_of" in one]
-    assert (len(chain) - len(averages), len(averages)) == (19, 4)
-    made = ModelConfig(**chain[0]["recipe"]["model"])
-    assert (made.row_num_blocks, made.row_num_cls, made.icl_num_blocks) == (3, 6, 8)
-    assert made != RecipeConfig.named("nano").model
-    assert chain[0]["view"] == {"components": 8}
-    assert not any(one.get("recipe", {}).get("components") for one in chain)  # and none was trained with any
+    assert RecipeConfig.from_dict(card["recipe"]) == RecipeConfig.named("nano")
+    assert card["steps"] == card["steps_planned"] == RecipeConfig.named("nano").total_steps
+    assert not {"origin", "average_of", "view", "note"} & set(card)
+    assert card["teacher"] == {"name": "tabpfn-v1", "sha256": get_spec("tabpfn-v1").weights.sha256}
+    assert sum(card["best"][part] for part in ("synthetic", "wide", "real")) == min(
+        sum(one[part] for part in ("synthetic", "wide", "real")) for one in card["history"]
+    )
 
 
 def test_card_names_its_checkpoint(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tabicl import TabICLClassifier
 
-from conftest import as_read, checkpoint_path, make_wide, paper
+from conftest import checkpoint_path, make_wide, paper
 from scff.backbones import load_backbone
 from scff.backbones.registry import specs
 from scff.fold.algorithm import Folded
@@ -72,11 +72,10 @@ def test_2_queries_change_nothing_on_the_support_side(backbone, wide, cache):
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_3_native_is_tabicl_itself(backbone, cache, n_classes):
     X, y, Q = make_wide(n_classes, n_columns=40)
-    read_X, read_Q = as_read(backbone, X, Q)
     upstream = TabICLClassifier(
         n_estimators=1, model_path=checkpoint_path(backbone), allow_auto_download=False, device="cpu", kv_cache=cache
-    ).fit(read_X, y)
-    expected = upstream.predict_proba(read_Q)
+    ).fit(X, y)
+    expected = upstream.predict_proba(Q)
     native = paper(backbone, method="native", cache=cache).fit(X, y)
     np.testing.assert_array_equal(native.predict_proba(Q), expected)
 
@@ -93,11 +92,10 @@ def test_3_a_plan_of_one_leaf_is_native(backbone, cache):
 @pytest.mark.parametrize("cache", [True, False])
 def test_3_more_classes_than_the_model_has_go_through_tabicls_hierarchy(backbone, cache):
     X, y, Q = make_wide(13, n_columns=30, n_support=130)
-    read_X, read_Q = as_read(backbone, X, Q)
     upstream = TabICLClassifier(
         n_estimators=1, model_path=checkpoint_path(backbone), allow_auto_download=False, device="cpu"
-    ).fit(read_X, y)
-    expected = upstream.predict_proba(read_Q)
+    ).fit(X, y)
+    expected = upstream.predict_proba(Q)
     native = paper(backbone, method="native", cache=cache).fit(X, y)
     np.testing.assert_array_equal(native.predict_proba(Q), expected)
     one_leaf = paper(backbone, method="mass-huber", leaf_width=30, cache=cache).fit(X, y)

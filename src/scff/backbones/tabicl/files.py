@@ -29,24 +29,15 @@ _V1_CONFIG = {
 }
 
 
-def read(path: Path) -> tuple[TabICL, int]:
+def read(path: Path) -> TabICL:
     """Build the model of a checkpoint ``{"config", "state_dict"}``.
-
-    Returns
-    -------
-    TabICL
-        The model.
-    int
-        How many principal components it wants behind the columns of a leaf, at most: ``components`` of the file's
-        ``view``, which TabICL itself does not know and passes over.
 
     Raises
     ------
     CheckpointError
         If the file is not in TabICL's layout or its weights do not fit its configuration.
     """
-    payload = load_torch(path)
-    found = _layout(payload)
+    found = _layout(load_torch(path))
     if found is None:
         raise CheckpointError(f"{path} is not a TabICL checkpoint: it lacks `config` or a TabICL `state_dict`.")
     config, state = found
@@ -55,20 +46,20 @@ def read(path: Path) -> tuple[TabICL, int]:
     with fitting(path, draw=False):  # reading is strict: no tensor keeps what it would be drawn
         model = TabICL(**config)
         model.load_state_dict(state)
-    return model, int(payload.get("view", {}).get("components", 0))
+    return model
 
 
 def load(path: Path, device: torch.device, *, name: str) -> TabICLBackbone:
     """Load a checkpoint as the backbone of a name."""
     spec = next(spec for spec in SPECS if spec.name == name)
-    model, components = read(path)
+    model = read(path)
     is_regressor = model.max_classes == 0
     if is_regressor and spec.task == "classification":
         raise CheckpointError(f"{path} is a TabICL regressor; a classifier needs a classification checkpoint.")
     if not is_regressor and spec.task == "regression":
         raise CheckpointError(f"{path} is a TabICL classifier; a regressor needs a regression checkpoint.")
     backbone = TabICLRegressorBackbone if is_regressor else TabICLBackbone
-    return probed(backbone(spec, path, model, device, components))
+    return probed(backbone(spec, path, model, device))
 
 
 def _layout(payload: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:

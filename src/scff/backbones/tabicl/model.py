@@ -35,13 +35,10 @@ _NORMS = ("none", "power")  # TabICL's default normalisations, in the order it d
 
 
 class TabICLBackbone:
-    """A loaded TabICL model; `components` principal components, at most, stand behind the columns of a leaf."""
+    """A loaded TabICL model."""
 
-    def __init__(
-        self, spec: BackboneSpec, path: Path, model: TabICL, device: torch.device, components: int = 0
-    ) -> None:
+    def __init__(self, spec: BackboneSpec, path: Path, model: TabICL, device: torch.device) -> None:
         self.spec = spec
-        self.components = components
         self.path = path
         self.model = model.eval().to(device)
         self.device = device
@@ -71,7 +68,7 @@ class TabICLBackbone:
 
         def build(i: int) -> TabICLView:
             target = self._target(y, deals[i].classes)
-            return TabICLView(self.model, config, deals[i], source, kept, target, cache, self.components)
+            return TabICLView(self.model, config, deals[i], source, kept, target, cache)
 
         return Views(len(deals), build)
 

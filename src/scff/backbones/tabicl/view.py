@@ -20,7 +20,6 @@ from tabicl._model.tabicl import TabICL
 from tabicl._sklearn.preprocessing import TransformToNumerical
 
 from scff.backbones.base import IntArray, LeafCache
-from scff.backbones.tabicl.components import n_components
 from scff.backbones.tabicl.encoder import LeafEncoder, pack, unpack
 from scff.backbones.tabicl.preprocessing import LeafPreprocessing, fit_leaf
 from scff.backbones.tabicl.target import Target
@@ -63,7 +62,6 @@ class TabICLView:
         columns: IntArray,
         target: Target,
         cache: bool,
-        components: int,
     ) -> None:
         self.columns = np.sort(columns)
         self._model = model
@@ -71,7 +69,6 @@ class TabICLView:
         self._deal = deal
         self._source = source
         self._target = target
-        self._components = components
         self._device = config.COL_CONFIG.device
         self._y_1S = target.y_1S.to(self._device)
         self._encoder = LeafEncoder(model, config, self._y_1S, keep=cache)
@@ -80,7 +77,7 @@ class TabICLView:
 
     def footprint(self, width: int) -> Footprint:
         """Cost of a leaf."""
-        return self._encoder.footprint(self._width_read(width))
+        return self._encoder.footprint(width)
 
     def shrink_blocks(self, limit: int) -> None:
         """Encode leaves in blocks that fit a budget."""
@@ -91,11 +88,7 @@ class TabICLView:
         n_support = self._y_1S.shape[1]
         # With its cache TabICL takes support and queries one after the other.
         rows = max(n_support, n_query) if self._cache_context else n_support + n_query
-        return self._encoder.native_bytes(self._width_read(width), rows)
-
-    def _width_read(self, width: int) -> int:
-        """Columns the model reads for so many of the user's."""
-        return width + n_components(self._components, width, self._y_1S.shape[1])
+        return self._encoder.native_bytes(width, rows)
 
     def prepare(self, rows: Table) -> Table:
         """Encode categories, once for all leaves; numeric tables pass through."""
@@ -204,7 +197,7 @@ class TabICLView:
         source, deal = self._source, self._deal
         where = source.where[leaf[np.argsort(deal.position[leaf], kind="stable")]]
         impute = source.encoder is None
-        return fit_leaf(source.numbers, where, impute=impute, norm=deal.norm, components=self._components)
+        return fit_leaf(source.numbers, where, impute=impute, norm=deal.norm)
 
     def _tensor(self, blocks: Sequence[npt.NDArray[np.floating]]) -> torch.Tensor:
         return to_device(torch.from_numpy(np.stack(blocks)).float(), self._device)
