@@ -79,7 +79,7 @@ def pack(root: Path) -> None:
     RECORDS.write_text("".join(lines), encoding="utf-8")
 
 
-def section(study: Study, results: list[Results], panel: Panel, figures: Path) -> str:
+def section(study: Study, results: list[Results], panel: Panel) -> str:
     """Tables and figures of one study."""
     if not study.panel(panel).datasets:
         return f"No table here has {study.min_features:,} columns and {study.min_rows:,} rows, as this study wants.\n"
@@ -95,7 +95,7 @@ def section(study: Study, results: list[Results], panel: Panel, figures: Path) -
     if not with_records:
         return "Not run yet.\n"
     text = to_rst(study_tables(study, with_records))
-    for path in write_figures(study, with_records, figures):
+    for path in write_figures(study, with_records, DOCS / "figures"):
         text += f"\n.. image:: {path.relative_to(DOCS)}\n    :alt: {study.title}, {path.stem}\n"
     return text
 
@@ -176,8 +176,7 @@ def main() -> None:
     page = DOCS / args.page
     text = page.read_text(encoding="utf-8")
     shown = re.findall(r"^\.\. results:(\S+):begin$", text, re.MULTILINE)
-    figures = DOCS / "figures" if page.stem == "results" else DOCS / "figures" / page.stem
-    parts = {name: section(get_study(name), loaded, panel, figures) for name in args.only if name in shown}
+    parts = {name: section(get_study(name), loaded, panel) for name in args.only if name in shown}
     parts["state"] = state([name for name in STUDIES if name in shown], loaded, panel)
     if "hdlss" in shown:
         parts["hdlss"] = published(args.results, args.backbone[0])
