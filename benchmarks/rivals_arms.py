@@ -59,6 +59,8 @@ def arms() -> dict[str, Arm]:
         for backbone in ("tabpfn-v1", "nano", "geneicl")
         for method in ("auto", "scff")
     }
+    # One checkpoint on the whole table: what folding does to GeneICL, apart from its three checkpoints.
+    ours["native/geneicl"] = partial(folded, backbone="geneicl", method="native")
     return {
         **ours,
         **{name: partial(plain, name=name) for name in RIVALS},
