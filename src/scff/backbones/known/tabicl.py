@@ -65,7 +65,7 @@ SPECS = (
         "a small TabICL inside this package",
         Weights(
             "nano.ckpt",
-            sha256="1a9c66e13bd367ee4b6c43c43625b3464d613c5afad3afe54d378e8a8e56d504",
+            sha256="51415b954d7a47625750243470cfcb072ff4abb4e8f5f0a075b5e0aadeff6d2c",
             embedded=True,
         ),
         "Apache-2.0",
