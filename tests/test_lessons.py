@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from pathlib import Path
 
@@ -235,7 +236,8 @@ def test_the_packaged_recipe_can_be_read_and_its_lessons_drawn() -> None:
     assert recipe.lessons.rows[-1] == 512
     assert (recipe.lessons.min_columns, recipe.lessons.max_columns) == (500, 5000)
     assert recipe.model.max_classes == MAX_CLASSES
-    # Rates meet where one stage follows another, but for the step down to the constant one.
-    assert recipe.stages[-2].lr_end == recipe.stages[-1].lr
+    # Rates meet where one stage follows another, but for steps down, and rise again slowly.
+    for before, after in itertools.pairwise(recipe.stages):
+        assert before.lr_end >= after.lr or after.warmup
     config = dataclasses.replace(recipe.lessons, rows=(16,), max_columns=510)
     assert draw_leaves(config, draw_for(2), None)

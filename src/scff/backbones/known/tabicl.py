@@ -65,7 +65,7 @@ SPECS = (
         "a small TabICL inside this package",
         Weights(
             "nano.ckpt",
-            sha256="51415b954d7a47625750243470cfcb072ff4abb4e8f5f0a075b5e0aadeff6d2c",
+            sha256="7cab0fc051c483422e4de8be0f4617c098316b8486713106ee4a0eed2f843e7a",
             embedded=True,
         ),
         "Apache-2.0",
