@@ -1,7 +1,7 @@
 """Run the paper's studies and write their tables and figures into a page of the documentation.
 
     python benchmarks/evaluation.py --panel FOLDER --backbone tabpfn-v1 --protocol paper
-    python benchmarks/evaluation.py --panel FOLDER --backbone nano --protocol rows-512 --page results_nano.rst
+    python benchmarks/evaluation.py --panel FOLDER --backbone nano --protocol rows-512 --page PAGE.rst    # with markers
     python benchmarks/evaluation.py --panel FOLDER --backbone tabpfn-v1 --protocol paper --render-only
 
 Tables come one after the other, the shortest first, each with all its studies: a run that is cut off has whole tables,

@@ -58,7 +58,8 @@ def main() -> None:
         for name, (threads, workers) in arms.items():
             torch.set_num_threads(threads)
             cpu, wall = time.process_time(), time.perf_counter()
-            messages = [message for message, _ in in_order(view.encode_support, leaves, workers)]
+            with in_order(view.encode_support, leaves, workers) as encoded:
+                messages = [message for message, _ in encoded]
             runs[name].append({"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall})
             stacked = torch.stack(messages)
             reference = stacked if reference is None else reference
