@@ -213,7 +213,7 @@ class RecipeConfig:
         --------
         >>> recipe = RecipeConfig.named("nano")
         >>> recipe.stage_at(0)[0].name, recipe.stage_at(recipe.total_steps - 1)[0].name
-        ('easy', 'decay')
+        ('easy', 'again')
         """
         if step < 0:
             raise PretrainError(f"A step is not negative, {step} is.")
