@@ -6,8 +6,8 @@
 
 Tables come one after the other, the shortest first, each with all its studies: a run that is cut off has whole tables,
 and not those with the best outcome. What is in the results folder already is not run again, so the same command
-resumes after an interruption and only renders when nothing is left. Text outside the markers of the page is kept, and a
-study without markers is not on it.
+resumes after an interruption and only renders when nothing is left. Text outside the markers of the page is kept; its
+markers say which studies are run, where ``--only`` does not.
 Records come from and go to ``benchmarks/results/studies.jsonl`` too, a line each: a run goes on on another machine.
 """
 
@@ -63,18 +63,20 @@ def merged(studies: list[Study], panel: Panel, rules: Protocol, without: set[str
     return [(replace(job, arms=tuple(names)), repeats) for (job, repeats), names in arms.items() if names]
 
 
-def unpack(root: Path) -> None:
-    """Put the records of the repository into a results folder that does not have them."""
-    store = RecordStore(root)
+def unpack(root: Path) -> set[str]:
+    """Put the records of the repository into a results folder that does not have them; return their protocols."""
+    store, protocols = RecordStore(root), set()
     for line in RECORDS.read_text(encoding="utf-8").splitlines() if RECORDS.exists() else ():
         record = Record.from_json(line)
+        protocols.add(record.key.protocol)
         if store.read(record.key) is None:
             store.write(record)
+    return protocols
 
 
-def pack(root: Path) -> None:
-    """Keep the records of a results folder in the repository."""
-    records = RecordStore(root).all()
+def pack(root: Path, protocols: set[str]) -> None:
+    """Keep the records of these protocols in the repository."""
+    records = [record for name in sorted(protocols) for record in RecordStore(root).all(name)]
     lines = [json.dumps(json.loads(record.to_json()), separators=(",", ":")) + "\n" for record in records]
     RECORDS.write_text("".join(lines), encoding="utf-8")
 
@@ -161,22 +163,25 @@ def main() -> None:
     parser.add_argument("--protocol", default="paper")
     parser.add_argument("--results", type=Path, default=Path("bench-results"))
     parser.add_argument("--page", default="results.rst", help="page of docs/ that is written")
-    parser.add_argument("--only", nargs="+", choices=STUDIES, default=list(STUDIES))
+    parser.add_argument("--only", nargs="+", choices=STUDIES, help="default: the studies of the page")
     parser.add_argument("--without", nargs="*", default=[], help="arms to leave for another time")
     parser.add_argument("--tables", nargs="+", help="run only these; the page is written from all that are there")
     parser.add_argument("-j", dest="jobs", type=int, default=1, help="jobs at a time")
     parser.add_argument("--render-only", action="store_true", help="run nothing")
     args = parser.parse_args()
+    page = DOCS / args.page
+    shown = re.findall(r"^\.\. results:(\S+):begin$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    args.only = args.only or [name for name in STUDIES if name in shown]
+    if missing := {"state", *args.only} - set(shown):
+        raise DataError(f"{page} has no markers for {', '.join(sorted(missing))}.")
     rules, panel = get_protocol(args.protocol), load_panel(args.panel)
-    unpack(args.results)
+    protocols = unpack(args.results)
     for backbone in args.backbone if not args.render_only else []:
         settings = RunSettings(args.results, backbone, checkpoint_of(backbone), rules)
         run(panel, settings, args)
     loaded = [Results.load(args.results, rules, backbone) for backbone in args.backbone]
-    page = DOCS / args.page
     text = page.read_text(encoding="utf-8")
-    shown = re.findall(r"^\.\. results:(\S+):begin$", text, re.MULTILINE)
-    parts = {name: section(get_study(name), loaded, panel) for name in args.only if name in shown}
+    parts = {name: section(get_study(name), loaded, panel) for name in args.only}
     parts["state"] = state([name for name in STUDIES if name in shown], loaded, panel)
     if "hdlss" in shown:
         parts["hdlss"] = published(args.results, args.backbone[0])
@@ -184,7 +189,7 @@ def main() -> None:
         pattern = rf"(\.\. results:{name}:begin\n).*?(\.\. results:{name}:end)"
         text = re.sub(pattern, lambda m, part=part: f"{m[1]}\n{part}\n{m[2]}", text, flags=re.DOTALL)
     page.write_text(text, encoding="utf-8")
-    pack(args.results)
+    pack(args.results, protocols | {rules.name, get_study("hdlss").protocol})
     print(f"Written: {page}")
 
 

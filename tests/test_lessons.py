@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 from pathlib import Path
 
@@ -236,8 +235,9 @@ def test_the_packaged_recipe_can_be_read_and_its_lessons_drawn() -> None:
     assert recipe.lessons.rows[-1] == 512
     assert (recipe.lessons.min_columns, recipe.lessons.max_columns) == (500, 5000)
     assert recipe.model.max_classes == MAX_CLASSES
-    # Rates meet where one stage follows another, but for steps down, and rise again slowly.
-    for before, after in itertools.pairwise(recipe.stages):
-        assert before.lr_end >= after.lr or after.warmup
+    # Rates meet where the descent begins, and rise slowly to the second one.
+    *_, constant, decay, again = recipe.stages
+    assert constant.lr_end == decay.lr
+    assert again.warmup
     config = dataclasses.replace(recipe.lessons, rows=(16,), max_columns=510)
     assert draw_leaves(config, draw_for(2), None)
