@@ -2,11 +2,13 @@
 
     python benchmarks/nano_speed.py OTHER/src             # the source folder of another checkout
     python benchmarks/nano_speed.py OTHER/src --rounds 5
+    python benchmarks/nano_speed.py OTHER/src --weights FILE --threads 0    # both read this file, on default threads
 
-Each reads the weights that its checkout carries, on one thread. Three ways through the model: the paper's method, its
-Core alone, and TabICL's own calls on the Core. Rounds alternate and each figure is the least of all rounds. The last
-column is the largest difference of a probability, where the weights are the same. Two of the tables are those of
-``scff demo``.
+Each reads the weights that its checkout carries, or both read those of ``--weights``, without what its ``view`` asks
+for, which only some commits understand; on one thread unless told otherwise. Three ways through the model: the paper's
+method, its Core alone, and TabICL's own calls on the Core. Rounds alternate and each figure is the least of all rounds.
+CPU seconds are shown, ratios of them and of the clock. The last column is the largest difference of a probability,
+where the weights are the same. Two of the tables are those of ``scff demo``.
 """
 
 from __future__ import annotations
@@ -66,39 +68,56 @@ def tables() -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
     return dict(zip(NAMES, [table(*size) for size in SIZES] + [of_the_demo(name) for name in DEMO], strict=True))
 
 
-def child(out: str) -> None:
+def child(out: str, threads: int, weights: str | None) -> None:
     """Every table and method with whichever checkout is imported."""
     import torch
 
     import scff
     from scff import FoldedClassifier
 
-    torch.set_num_threads(1)
+    if threads:
+        torch.set_num_threads(threads)
     warnings.simplefilter("ignore")
-    (weights,) = Path(scff.__file__).parent.rglob("nano.ckpt")
-    known = FoldedClassifier("nano").get_params()
-    found: dict[str, np.ndarray] = {"weights": np.array(hashlib.sha256(weights.read_bytes()).hexdigest())}
+    backbone = weights or "nano"
+    (file,) = [Path(weights)] if weights else Path(scff.__file__).parent.rglob("nano.ckpt")
+    known = FoldedClassifier(backbone).get_params()
+    found: dict[str, np.ndarray] = {"weights": np.array(hashlib.sha256(file.read_bytes()).hexdigest())}
     given = tables()
-    FoldedClassifier("nano", method="raw-core").fit(*table(*SIZES[0])[:2])  # what is loaded once
+    FoldedClassifier(backbone, method="raw-core").fit(*table(*SIZES[0])[:2])  # what is loaded once
     for method, options in METHODS.items():
         # Once the paper's method had no name of its own: it was these two options.
         more = {"routing": "anova", "tail": "paper"} if known["tail"] == "gated" else {}
         for name, (X, y, Q) in given.items():
-            started = time.process_time()
-            model = FoldedClassifier("nano", **{**more, **options}).fit(X, y)
-            fitted = time.process_time()
+            started = seconds()
+            model = FoldedClassifier(backbone, **{**more, **options}).fit(X, y)
+            fitted = seconds()
             probabilities = model.predict_proba(Q)
-            spent = np.array([fitted - started, time.process_time() - fitted])
             found[f"{method} {name}"] = probabilities
-            found[f"{method} {name} seconds"] = spent
+            found[f"{method} {name} seconds"] = np.stack([fitted - started, seconds() - fitted])
     np.savez(out, **found)
 
 
-def run(source: Path, folder: str) -> dict[str, Any]:
+def seconds() -> np.ndarray:
+    """CPU time of this process and the clock."""
+    return np.array([time.process_time(), time.perf_counter()])
+
+
+def plain(weights: Path, folder: str) -> Path:
+    """The same weights in a file that says no more than TabICL's own do."""
+    import torch
+
+    payload = torch.load(weights, weights_only=True, map_location="cpu")
+    file = Path(folder) / "nano.ckpt"
+    torch.save({name: payload[name] for name in ("config", "state_dict")}, file)
+    return file
+
+
+def run(source: Path, folder: str, threads: int, weights: Path | None) -> dict[str, Any]:
     """One fresh process over the sources of a checkout."""
     target = Path(folder) / "out.npz"
-    environment = os.environ | {"PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, __file__, "--child", str(target)], env=environment, check=True, cwd=folder)
+    environment = os.environ | {"PYTHONPATH": str(source)} | ({"OMP_NUM_THREADS": str(threads)} if threads else {})
+    command = [sys.executable, __file__, "--child", str(target), str(threads), *([str(weights)] if weights else [])]
+    subprocess.run(command, env=environment, check=True, cwd=folder)
     with np.load(target) as found:
         return dict(found)
 
@@ -108,34 +127,39 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("other", type=Path, help="source folder of the other checkout")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1, help="0: as many as torch takes by itself")
+    parser.add_argument("--weights", type=Path, help="a checkpoint in TabICL's layout that both read")
     asked = parser.parse_args()
     sources = (Path(__file__).resolve().parents[1] / "src", asked.other.resolve())
     best: list[dict[str, Any]] = [{}, {}]
     with tempfile.TemporaryDirectory() as folder:
+        weights = plain(asked.weights, folder) if asked.weights else None
         for _ in range(asked.rounds):
             for source, kept in zip(sources, best, strict=True):
-                for name, value in run(source, folder).items():
+                for name, value in run(source, folder, asked.threads, weights).items():
                     kept[name] = np.minimum(kept.get(name, value), value) if name.endswith("seconds") else value
     here, there = best
     same = here["weights"] == there["weights"]
     print("the same weights" if same else "weights of their own")
-    print(f"{'':<14}{'table':<18}{'there: fit, predict':>22}{'here: fit, predict':>22}{'ratio':>8}{'difference':>12}")
-    ratios: dict[str, dict[str, float]] = {}
+    titles = f"{'there: fit, predict':>22}{'here: fit, predict':>22}{'ratio':>8}{'clock':>8}{'difference':>12}"
+    print(f"{'':<14}{'table':<18}{titles}")
+    ratios: dict[str, dict[str, list[float]]] = {}
     for method in METHODS:
-        sums = {kind: np.zeros(2) for kind in ("drawn", "demo")}
+        sums = {kind: np.zeros((2, 2)) for kind in ("drawn", "demo")}
         for shape in NAMES:
             name = f"{method} {shape}"
             a, b = there[f"{name} seconds"], here[f"{name} seconds"]
-            sums["demo" if shape in DEMO else "drawn"] += a.sum(), b.sum()
+            sums["demo" if shape in DEMO else "drawn"] += a.sum(axis=0), b.sum(axis=0)
             difference = float(np.abs(here[name] - there[name]).max()) if same else float("nan")
-            figures = "".join(f"{f'{one[0]:.2f} {one[1]:.2f}':>22}" for one in (a, b))
-            print(f"{method:<14}{shape:<18}{figures}{a.sum() / b.sum():>7.2f}x{difference:>12.1e}")
-        ratios[method] = {kind: round(float(both[0] / both[1]), 2) for kind, both in sums.items()}
-    print(json.dumps({"fit and prediction": ratios}))
+            figures = "".join(f"{f'{one[0, 0]:.2f} {one[1, 0]:.2f}':>22}" for one in (a, b))
+            cpu, clock = a.sum(axis=0) / b.sum(axis=0)
+            print(f"{method:<14}{shape:<18}{figures}{cpu:>7.2f}x{clock:>7.2f}x{difference:>12.1e}")
+        ratios[method] = {kind: (both[0] / both[1]).round(2).tolist() for kind, both in sums.items()}
+    print(json.dumps({"fit and prediction, CPU and clock": ratios}))
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
-        child(sys.argv[2])
+        child(sys.argv[2], int(sys.argv[3]), sys.argv[4] if len(sys.argv) > 4 else None)
     else:
         main()

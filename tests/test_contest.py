@@ -98,9 +98,10 @@ def both_here(tiny, monkeypatch):
 def test_auto_asks_the_backbones_that_are_here(rows):
     X, y, Q = rows
     model = FoldedClassifier(leaf_width=32).fit(X, y)
-    assert {one.name for one in model.verdicts_[1].tried} == {"tabpfn-v1", "nano"}
-    assert model.backbone_ == next(one.name for one in model.verdicts_[1].tried if one.weight)
-    assert "predicts held-back rows best" in model.report().html
+    assert {one.name for one in model.verdicts_[1].tried} == {"tabpfn-v1"} == {model.backbone_}
+    assert "digest-beside" in {one.name for one in model.verdicts_[0].tried}  # so nano is no candidate by itself
+    assert "tabpfn-v1 is read; nano reads beside it" in model.verdicts_[1].reason
+    assert "Tabpfn-v1 is read; nano reads beside it." in model.report().html
     np.testing.assert_allclose(model.predict_proba(Q).sum(axis=1), 1)
     assert FoldedClassifier(leaf_width=32, trials=0).fit(X, y).backbone_ == "tabpfn-v1"
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AUTO_ORDER",
+    "EMBEDDED",
     "canonical",
     "choose_auto",
     "get_spec",
@@ -42,6 +43,9 @@ AUTO_ORDER: dict[Task, tuple[str, ...]] = {
     "regression": ("tabicl-v2-regressor", "tabpfn-v2-regressor"),
 }
 """What ``backbone="auto"`` tries, best first; only files already on this machine."""
+
+EMBEDDED = "nano"
+"""The one whose weights are part of the package."""
 
 _SPECS: dict[str, BackboneSpec] = {}
 _discovered = False

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scff.cli.console import out
@@ -102,6 +103,7 @@ def fit_facts(model: Model) -> dict[str, Any]:
         "classes": None if fitted.classes is None else [plain(c) for c in fitted.classes],
         "backbone": model.backbone_,
         "checkpoint_sha256": model.checkpoint_.sha256,
+        "beside": None if fitted.beside is None else asdict(fitted.beside) | {"path": Path(fitted.beside.path).name},
         "plan": None if model.plan_ is None else plan_facts(model.plan_),
         "gate": None if gate is None else {"accepted": gate.accepted, "alpha": gate.alpha},
         "read": [{"weight": weight, "words": words} for weight, words in mixed(fitted)],

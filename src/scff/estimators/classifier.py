@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 
 from scff.backbones.loaded import CheckpointRef, load_backbone
-from scff.backbones.registry import on_this_machine
+from scff.backbones.registry import EMBEDDED, on_this_machine
 from scff.errors import BackboneError
 from scff.estimators.base import FoldedEstimator
 from scff.estimators.explained import Explained
@@ -28,6 +28,7 @@ from scff.names import EngineName, MethodOrAuto, RankRouting, Trials
 from scff.plan.leaks import find_leaks
 from scff.progress import Steps
 from scff.tables.targets import class_labels, group_codes
+from scff.trials.beside import cases_of
 from scff.trials.case import Case
 from scff.trials.contest import contest
 from scff.trials.presentations import Answering, Paper
@@ -51,9 +52,10 @@ class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ig
         choose between those whose weights are already on this machine and never uses the network.
     method : {"auto", "scff", "native", "raw-core", "bounded-core", "mass-huber"}, default="auto"
         ``"auto"`` is the best this library knows: it starts from the paper's Core, and held-back labelled rows may let
-        it read columns that go with others, a digest of the whole table and direct scores of it as well (`verdicts_`).
-        ``"scff"`` is the paper's method to the letter, the others are its comparisons: the backbone's own inference on
-        all columns; the Core in one leaf; the folded Core without Tail; the earlier all-feature merge.
+        it read columns that go with others, a digest of the whole table and direct scores of it, and let the embedded
+        ``nano`` read beside the backbone (`verdicts_`). ``"scff"`` is the paper's method to the letter, the others are
+        its comparisons: the backbone's own inference on all columns; the Core in one leaf; the folded Core without
+        Tail; the earlier all-feature merge.
     leaf_width : int, default=128
         Most columns in a leaf, further bounded by the backbone.
     fdr : float, default=0.05
@@ -79,17 +81,15 @@ class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ig
     routing : {"anova", "random"}, default="anova"
         ``"random"`` is the paper's control: a Core of the same size, drawn at random.
     trials : {"auto", "thorough", 0}, default="auto"
-        How much ``method="auto"`` may ask of held-back rows: ``"auto"`` within a budget of the backbone's own
-        arithmetic, ``"thorough"`` at any price, linked columns, more summaries and the Tail as well, 0 nothing (the
-        paper's Core).
+        How much ``method="auto"`` may ask of held-back rows: ``"auto"`` within a budget of the backbone's arithmetic,
+        ``"thorough"`` at any price, linked columns, more summaries and the Tail too, 0 nothing (the paper's Core).
     leaf_batch : int or "auto", default="auto"
         Leaves encoded together; "auto" is 1 on a CPU and as many as fit into half of an accelerator's free memory.
     query_chunk : int or "auto", default="auto"
         Query rows encoded together; "auto" is 256 on a CPU and 1024 on an accelerator, fewer when its memory runs out.
     engine : {"local", "ray"}, default="local"
         ``"ray"`` encodes leaves on a Ray cluster: the one that is running or that ``RAY_ADDRESS`` names, otherwise one
-        on this machine. It needs the extra ``ray``. Splits of trials are tasks too; on a
-        CUDA device a task has one to itself.
+        on this machine. It needs the extra ``ray``. Splits of trials are tasks too; a task has a CUDA device to itself.
     id_column : str, optional
         Column that names the rows. One that looks like it (text that differs in every row, numbers that count the rows)
         is found, said and set aside.
@@ -208,8 +208,8 @@ class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ig
         here = on_this_machine(n_classes=len(classes)) if self.backbone == "auto" else [self.backbone]
         with PeakMemory(device) as loading:
             backbones = [load_backbone(one, device) for one in (here if several else here[:1])]
-        backbone = backbones[0]
-        most = backbone.spec.limits.classes
+            second = load_backbone(EMBEDDED, device) if several else None  # it reads beside them
+        backbone, most = backbones[0], backbones[0].spec.limits.classes
         if self.method != "auto" and most is not None and len(classes) > most:
             raise BackboneError(
                 f"{backbone.spec.name} knows at most {most} classes and the target has {len(classes)}; use "
@@ -222,7 +222,7 @@ class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ig
         choices: tuple[Choice, ...] = (Choice(Paper("scff" if self.method == "auto" else self.method)),)
         with PeakMemory(device) as compiling:
             if self.method == "auto":
-                answered = contest([case, *map(case.read_by, backbones[1:])], self.trials, groups)
+                answered = contest(cases_of(case, backbones, second), self.trials, groups)
                 case, choices, verdicts = answered.case, answered.choices, answered.verdicts
             if self.n_estimators == "auto":
                 case = case.seen_through(views_within(case, choices))

@@ -18,6 +18,7 @@ from scff.memory.device import resolve_device
 from scff.plan.leaks import Flag
 from scff.plan.plan import FoldPlan
 from scff.tables.table import Table
+from scff.trials.beside import Beside
 from scff.trials.case import Case
 from scff.trials.mixture import Mixture
 from scff.trials.reading import Choice, Reading, answers, read_all, without_tail
@@ -86,6 +87,12 @@ class Fitted:
         """What is predicted."""
         return "regression" if self.classes is None else "classification"
 
+    @property
+    def beside(self) -> CheckpointRef | None:
+        """The weights that read beside the backbone's; None where nothing of theirs is in the answer."""
+        read = (choice.presentation for choice in self.choices)
+        return next((one.reader for one in read if isinstance(one, Beside)), None)
+
     def compiled(self) -> tuple[Case, tuple[Reading, ...]]:
         """The case and its readings, compiled again if this record was read from a file.
 
@@ -105,7 +112,8 @@ class Fitted:
         # What is kept is of the versions that are installed, and they were probed when it was made.
         device, probe = resolve_device(self.settings.device), not self._kept
         backbone = reload_backbone(self.checkpoint, device, self.task, probe=probe)
-        case = Case(backbone, self.support, self.y, self.settings)
+        beside = None if self.beside is None else reload_backbone(self.beside, device, probe=probe)
+        case = Case(backbone, self.support, self.y, self.settings, beside=beside)
         case.recall(self._recalled)
         try:
             return case, read_all(case, self.choices, self.gates, self._kept)

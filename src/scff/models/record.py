@@ -19,6 +19,7 @@ from scff.models.schema import Coders, Tagged
 from scff.models.tensors import Misfit, Stored
 from scff.plan.plan import FoldPlan
 from scff.tables.table import Table
+from scff.trials.beside import Beside
 from scff.trials.coded import Coded
 from scff.trials.forest import Forest
 from scff.trials.narrow import Company, Digest, Direct, Frequencies, Summarised
@@ -41,6 +42,7 @@ _SHOWN: dict[str, type] = {
     "digest": Digest,
     "sources": Sources,
 }
+_BESIDE: dict[str, type] = {"beside": Beside}
 _ANSWERING: dict[str, type] = {
     "direct": Direct,
     "near sources": NearSources,
@@ -168,8 +170,8 @@ def _coders() -> Coders:
     coders.checks[TailGate] = {"alpha": finite, "rho": finite, "n_tail_leaves": count}
     coders.checks[TailMap] = {"rho": finite, "norm": finite, "scale": finite}
     coders.checks[FoldPlan] = {"leaf_width": some, "discoveries": count}
-    coders.fields[Coded] = {"presentation": Tagged(_SHOWN, coders)}
-    coders.fields[Choice] = {"presentation": Tagged(_SHOWN | _ANSWERING, coders)}
+    coders.fields[Coded] = coders.fields[Beside] = {"presentation": Tagged(_SHOWN, coders)}
+    coders.fields[Choice] = {"presentation": Tagged(_SHOWN | _BESIDE | _ANSWERING, coders)}
     return coders
 
 

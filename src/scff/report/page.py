@@ -163,7 +163,11 @@ def make_report(
         "folded": sections.folded(subject, effects),
         "tail": tail(subject, quality if isinstance(quality, Quality) else None, measured.tail_gain),
         "cost": sections.cost(
-            seconds, peaks, fitted.verdicts, quality.n_rows if quality else None, _native_bytes(subject, quality)
+            seconds,
+            peaks,
+            fitted.verdicts,
+            quality.n_rows if quality else None,
+            subject.native_bytes(quality.n_rows if quality else 1),
         ),
     }
     if subject.reading is None:
@@ -189,14 +193,6 @@ def _good(quality: Quality | NumberQuality | None, classes: list[str] | None) ->
     return sections.good(quality, classes)
 
 
-def _native_bytes(subject: Subject, quality: Quality | NumberQuality | None) -> int | None:
-    """What native inference on the same rows would add, by the backbone's own memory model; None where it ran."""
-    if subject.native:
-        return None
-    view = subject.fitted.compiled()[0].first_view
-    return int(view.native_bytes(len(view.columns), quality.n_rows if quality else 1))
-
-
 def _facts(subject: Subject, classes: list[str] | None) -> list[str]:
     fitted, plan = subject.fitted, subject.plan
     views = fitted.settings.n_views
@@ -204,7 +200,7 @@ def _facts(subject: Subject, classes: list[str] | None) -> list[str]:
     if classes is not None:
         what = f"{len(classes)} classes ({', '.join(classes[:6])}{', …' if len(classes) > 6 else ''})"
     return [
-        f"backbone {fitted.checkpoint.backbone}",
+        f"backbone {fitted.checkpoint.backbone}" + (f" with {fitted.beside.backbone} beside" if fitted.beside else ""),
         f"method {subject.method}",
         counted(plan.n_rows, "labelled row"),
         counted(plan.n_columns, "column"),
@@ -293,8 +289,10 @@ def _tiles(subject: Subject, quality: Quality | NumberQuality | None) -> str:
 
 
 def _footer(subject: Subject) -> str:
-    ref, plan = subject.fitted.checkpoint, subject.fitted.plan or subject.plan
+    fitted, plan = subject.fitted, subject.fitted.plan or subject.plan
+    used = (fitted.checkpoint, fitted.beside)
+    weights = " and ".join(f"{escape(Path(ref.path).name)}, sha256 {ref.sha256[:16]}…" for ref in used if ref)
     return (
-        f"Made by scff {scff.__version__}. Weights {escape(Path(ref.path).name)}, sha256 {ref.sha256[:16]}…. "
-        f"Plan {plan.hash[:16]}…. Everything but the quality section was measured on the labelled support alone."
+        f"Made by scff {scff.__version__}. Weights {weights}. Plan {plan.hash[:16]}…. Everything but the quality "
+        "section was measured on the labelled support alone."
     )

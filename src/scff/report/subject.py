@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scff.fold.mass_huber import MassHuber
 from scff.fold.tokens import FoldedTokens
 from scff.plan.compile import compile_plan
+from scff.trials.beside import Beside, reader_of
 from scff.trials.forest import Forest
 from scff.trials.narrow import Company, Frequencies
 from scff.trials.sources import NearSources, Sources
@@ -89,14 +90,24 @@ class Subject:
         view = self.first_view
         return None if view is None or self.folds_tokens else view.gate
 
+    def native_bytes(self, n_rows: int) -> int | None:
+        """What native inference on so many rows would add, by the backbone's own memory model; None where it ran."""
+        if self.native:
+            return None
+        view = self.fitted.compiled()[0].first_view
+        return int(view.native_bytes(len(view.columns), n_rows))
+
     def used(self) -> npt.NDArray[np.bool_]:
         """Whether a column reaches the model: in a leaf of some reading, or in a summary of all columns."""
         used = np.zeros(self.plan.n_columns, dtype=bool)
         case, readings = self.fitted.compiled()
         for reading in readings:
             presentation = reading.choice.presentation
+            reader = reader_of(case, presentation)
+            if isinstance(presentation, Beside):
+                presentation = presentation.presentation
             if isinstance(presentation, Company | Forest | Sources | NearSources):
-                used[presentation.columns(case)] = True
+                used[presentation.columns(reader)] = True
             elif reading.plan is None:
                 used |= not isinstance(presentation, Frequencies)
             else:

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from scff.backbones.loaded import CheckpointRef
 from scff.names import Trials
+from scff.trials.beside import Beside
 from scff.trials.budget import Question, afford, keep_whole_within
 from scff.trials.case import Case
 from scff.trials.coded import WORDS, Coded
@@ -43,12 +45,15 @@ def agenda(
     """
     # What the others are measured against is drawn to less weight beside them: most of what it says they say as well.
     first: Presentation | Answering = Core(prior=0.25)
-    leaves: list[Presentation | Answering] = [Digest(), Company()]
+    narrow: list[Presentation] = [Digest(), Company()]
     by_sources = trials != 0 and has_sources(case)
     if by_sources:
-        leaves.append(Sources())
+        narrow.append(Sources())
+    leaves: list[Presentation | Answering] = list(narrow)
     if trials == "thorough":
-        leaves += [LinkedCore(), WithTail(), Summarised(10, False), Summarised(30, False), Summarised(30, True)]
+        leaves += [LinkedCore(), WithTail()]
+        summaries: list[Presentation] = [Summarised(10, False), Summarised(30, False), Summarised(30, True)]
+        narrow, leaves = [*narrow, *summaries], [*leaves, *summaries]
     known, times = case.backbone.spec.limits.classes, 1
     if known is not None and int(case.y.max()) + 1 > known:
         coded = [Coded(one, known) for one in (first, *leaves) if not isinstance(one, WithTail | Answering)]
@@ -60,6 +65,8 @@ def agenda(
         )
     if groups is not None:
         question = replace(question, folds=min(question.folds, len(np.unique(groups))))
+    lent, cost = _lent(case, narrow, question)
+    question = replace(question, cost=question.cost + cost)
     episode = Episode(case, question, groups)
     if question.folds < 2 or len(episode.splits) < 2:  # a mixture is judged by rows its weights have not seen
         dealt = "nothing was tried: the labelled rows cannot be dealt into two parts that know the classes"
@@ -70,7 +77,7 @@ def agenda(
         direct.append(NearSources())
     if can_be_tallied(case):
         direct.append(Tallies())
-    return episode, (*passes, *direct, Forest(out_of_bag=groups is None), Frequencies())
+    return episode, (*passes, *lent, *direct, Forest(out_of_bag=groups is None), Frequencies())
 
 
 def _affordable(
@@ -88,6 +95,21 @@ def _affordable(
             both = price(widths=[core] + [leaf] * n, folds=question.folds)
             return ([first, *leaves[:n]], both) if both.folds else (leaves[:n], question)
     return [first], price(widths=[core])
+
+
+def _lent(case: Case, narrow: list[Presentation], question: Question) -> tuple[list[Presentation | Answering], float]:
+    """What the model beside the backbone is asked to read of the same rows, and what that costs.
+
+    Only where what the budget has left pays for it.
+    """
+    if case.beside is None or question.folds < 2:
+        return [], 0.0
+    arithmetic, leaf = case.lent.arithmetic, min(case.lent.leaf_width, case.support.n_columns)
+    cost = question.folds * len(narrow) * arithmetic(question.rows, leaf)
+    if question.cost + cost > question.allowed:
+        return [], 0.0
+    reader = CheckpointRef.of(case.beside)
+    return [Beside(one, reader) for one in narrow], cost
 
 
 def chosen(verdict: Verdict, alternatives: tuple[Presentation | Answering, ...]) -> tuple[Choice, ...]:

@@ -21,6 +21,7 @@ from scff.fold.methods import compile_view
 from scff.fold.ray import RETRIES, connect, resources, result_of, unpacked
 from scff.fold.threads import in_order
 from scff.progress import Steps
+from scff.trials.beside import reader_of
 from scff.trials.case import Case
 from scff.trials.coded import WORDS, Coded
 from scff.trials.episode import Episode, Split
@@ -101,7 +102,7 @@ def _shown_one_by_one(
             shown = alternative.show(case)
             if shown is None:
                 break
-            yield _Pass(alternative, case, seen, shown, shown.views.view(0))
+            yield _Pass(alternative, reader_of(case, alternative), seen, shown, shown.views.view(0))
 
 
 def _answers(one: _Pass) -> tuple[Presentation | Answering, IntArray, dict[float, FloatArray]]:
@@ -129,7 +130,7 @@ def size_of(case: Case, alternative: Presentation | Answering) -> float:
     """What asking one split takes, in multiplications; what needs no pass of the model is a small part of one."""
     if isinstance(alternative, Coded):
         return WORDS * case.cost_of_a_pass
-    return case.cost_of_a_pass / (_CHEAP if isinstance(alternative, Answering) else 1)
+    return reader_of(case, alternative).cost_of_a_pass / (_CHEAP if isinstance(alternative, Answering) else 1)
 
 
 def _ask_a_cluster(

@@ -42,7 +42,8 @@ def keep_whole_within(case: Case) -> None:
     # Two products and four kernels with their directions; partners of columns; a block of columns in a few copies;
     # trees, and the libraries that are loaded for all of it.
     whole = 14 * 8 * n * n + 4 * n * min(case.support.n_columns, 4096) + 6 * 8 * n * 1024 + (16 << 20)
-    shown = case.first_view.native_bytes(min(case.leaf_width, case.support.n_columns), 1)
+    readers = (case,) if case.beside is None else (case, case.lent)
+    shown = max(one.first_view.native_bytes(min(one.leaf_width, one.support.n_columns), 1) for one in readers)
     if max(whole, shown) > limit:
         needed = max(whole, shown, least_bytes(case.first_view, case.plan, case.support.n_rows))
         raise MemoryBudgetError(

@@ -48,6 +48,8 @@ class Case:
         Labelled rows whose labels this case does not see.
     origin : tuple or None
         The case it is a part of, and which rows are fitted and held back.
+    beside : Backbone or None
+        A second model, which may read narrow tables too.
     """
 
     backbone: Backbone
@@ -56,6 +58,7 @@ class Case:
     settings: Settings
     held_back: Table | None = None
     origin: tuple[Case, IntArray, IntArray] | None = None
+    beside: Backbone | None = None
     _unlabelled: dict[Any, Any] = field(default_factory=dict, repr=False)
     _labelled: dict[Any, Any] = field(default_factory=dict, repr=False)
 
@@ -189,9 +192,15 @@ class Case:
         found: Kernel = self.of_rows((scale, radial), lambda: Kernel(self.products(scale)[0], radial))
         return found
 
-    def read_by(self, backbone: Backbone) -> Case:
+    def read_by(self, backbone: Backbone, beside: Backbone | None = None) -> Case:
         """The same rows for another backbone; what knows no model is made once for both."""
-        return replace(self, backbone=backbone)
+        return replace(self, backbone=backbone, beside=beside)
+
+    @cached_property
+    def lent(self) -> Case:
+        """The same rows for the model beside the backbone, which reads them through one view."""
+        assert self.beside is not None, "nothing is lent where there is no second model"
+        return self.read_by(self.beside).seen_through(1)
 
     def seen_through(self, n_views: int) -> Case:
         """The same rows, read through that many of the backbone's views."""
@@ -249,4 +258,4 @@ class Case:
         settings = replace(self.settings, n_views=1, engine="local", progress=False)
         y = np.unique(self.y[fitted], return_inverse=True)[1]
         origin = (self, fitted, new)
-        return Case(self.backbone, self.support.take(fitted), y, settings, self.support.take(new), origin)
+        return Case(self.backbone, self.support.take(fitted), y, settings, self.support.take(new), origin, self.beside)

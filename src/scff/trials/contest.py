@@ -16,6 +16,7 @@ from scff.names import Trials
 from scff.progress import Steps
 from scff.trials.agenda import agenda, chosen
 from scff.trials.asking import ask, size_of
+from scff.trials.beside import Beside
 from scff.trials.case import Case
 from scff.trials.reading import Choice
 from scff.trials.trial import Tried, Verdict, judge
@@ -69,11 +70,13 @@ def contest(cases: Iterable[Case], trials: Trials, groups: npt.NDArray[Any] | No
     -------
     Answered
         By the one with the lowest loss. A backbone that the budget does not let ask the held-back rows of the cheapest
-        one is no candidate.
+        one is no candidate; nor is one that reads beside another candidate, where its readings stand in that one's
+        mixture.
     """
     cases = list(cases)
     answers: list[Answered] = []
     ordered = sorted(cases, key=lambda case: case.cost_of_a_pass) if trials != 0 else []
+    ordered = [case for case in ordered if not _stands_beside(case, ordered, trials, groups)]
     with Steps("asking held-back rows", shown=cases[0].settings.progress) as steps:
         for case in ordered:
             episode, alternatives = agenda(case, trials, groups, spent=sum(one.cost for one in answers))
@@ -94,10 +97,22 @@ def contest(cases: Iterable[Case], trials: Trials, groups: npt.NDArray[Any] | No
     order = [case.backbone.spec.name for case in cases]
     best = min(answers, key=lambda one: (one.loss, order.index(one.case.backbone.spec.name)))
     logger.info("backbone %s has the lowest loss on held-back rows", best.case.backbone.spec.name)
-    return replace(best, verdicts=(*best.verdicts, _on_backbones(best, answers, len(cases))))
+    return replace(best, verdicts=(*best.verdicts, _on_backbones(best, answers, cases, ordered)))
 
 
-def _on_backbones(best: Answered, answers: list[Answered], n: int) -> Verdict:
+def _stands_beside(case: Case, others: Iterable[Case], trials: Trials, groups: npt.NDArray[Any] | None) -> bool:
+    """Whether another candidate is asked as many parts of the held-back rows, with this one's backbone beside it."""
+    lending = [other for other in others if other.beside is case.backbone]
+    if not lending:
+        return False
+    n_splits = len(agenda(case, trials, groups)[0].splits)
+    return any(
+        len(episode.splits) == n_splits and any(isinstance(one, Beside) for one in alternatives)
+        for episode, alternatives in (agenda(other, trials, groups) for other in lending)
+    )
+
+
+def _on_backbones(best: Answered, answers: list[Answered], cases: list[Case], asked: list[Case]) -> Verdict:
     name = best.case.backbone.spec.name
     tried = tuple(
         Tried(
@@ -109,9 +124,15 @@ def _on_backbones(best: Answered, answers: list[Answered], n: int) -> Verdict:
         )
         for one in answers
     )
+    n, dear = len(cases), len(asked) - len(answers)
     reason = f"{name} predicts held-back rows best of {len(answers)} backbones on this machine"
-    if len(answers) < n:
-        reason = f"{n - len(answers)} of {n} backbones on this machine would cost more to ask than the answer"
+    if dear:
+        reason = f"{dear} of {n} backbones on this machine would cost more to ask than the answer"
         reason = f"{name} is read: {reason}" if len(answers) == 1 else f"{name} predicts held-back rows best; {reason}"
+    elif len(answers) == 1:
+        reason = f"{name} is read"
+    if len(asked) < n:
+        (beside,) = (case.backbone.spec.name for case in cases if case not in asked)
+        reason += f"; {beside} reads beside it"
     first = best.verdicts[0]
     return Verdict(tried, first.n_rows, first.n_splits, best.loss, approved=True, reason=reason, about="backbone")

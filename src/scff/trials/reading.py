@@ -18,6 +18,7 @@ from scff.gate.record import TailGate
 from scff.plan.plan import FoldPlan
 from scff.progress import Steps
 from scff.tables.table import Table
+from scff.trials.beside import reader_of
 from scff.trials.case import Case
 from scff.trials.presentations import Answering, Presentation, Shown
 
@@ -149,7 +150,8 @@ def prepare(
     assert not isinstance(choice.presentation, Answering)
     shown = choice.presentation.show(case)
     assert shown is not None, "only what has something to show is chosen"
-    return Prepared(case, choice, shown, [shown.views.view(i) for i in range(len(shown.views))], gates, kept)
+    reader = reader_of(case, choice.presentation)
+    return Prepared(reader, choice, shown, [shown.views.view(i) for i in range(len(shown.views))], gates, kept)
 
 
 def read(one: Prepared | Reading) -> Reading:

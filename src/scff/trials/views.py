@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from scff.trials.beside import Beside
 from scff.trials.budget import FREE
 from scff.trials.case import Case
 from scff.trials.coded import WORDS, Coded
@@ -39,7 +40,7 @@ def _pass(case: Case, choice: Choice) -> float:
     presentation, times = choice.presentation, 1
     if isinstance(presentation, Coded):
         presentation, times = presentation.presentation, WORDS
-    elif isinstance(presentation, Answering):
+    elif isinstance(presentation, Answering | Beside):  # what is read beside is read through one view
         return 0.0
     width = min(case.leaf_width, case.support.n_columns)
     if isinstance(presentation, Paper) and presentation.method in ("native", "mass-huber"):
