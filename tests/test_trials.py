@@ -373,3 +373,12 @@ def test_on_gene_tables_the_default_is_better_than_the_papers_core(data_dir):
                 proba = FoldedClassifier("nano", method=method).fit(X[fit], y[fit]).predict_proba(X[new])
                 found.append(log_loss(y[new], proba, labels=[0, 1]))
     assert np.mean(losses["auto"]) < np.mean(losses["bounded-core"])
+
+
+@pytest.mark.parametrize(("n_columns", "prior"), [(999, 1.0), (1000, 3.0)])
+def test_weighted_sums_count_for_more_where_columns_far_outnumber_rows(tiny, n_columns, prior):
+    X, y, _ = make_wide(n_support=40, n_columns=n_columns, informative=8)
+    _, alternatives = agenda(case_of(tiny, X, y), "auto")
+    priors = {one.name: one.prior for one in alternatives}
+    assert priors["linear-equal"] == priors["linear-shares"] == prior
+    assert priors["near-equal"] == priors["near-shares"] == 1.0

@@ -27,6 +27,10 @@ from scff.trials.trial import Verdict
 
 __all__ = ["agenda", "chosen"]
 
+#: Where a row has so many columns a weighted sum of them tells any classes apart, and one that counts all columns does
+#: so best: such sums weigh this much more before anything is known.
+_COLUMNS_A_ROW, _SUMS = 25, 3.0
+
 
 def agenda(
     case: Case, trials: Trials, groups: npt.NDArray[Any] | None = None, spent: float = 0.0
@@ -72,7 +76,12 @@ def agenda(
         dealt = "nothing was tried: the labelled rows cannot be dealt into two parts that know the classes"
         return replace(episode, question=replace(question, why_not=question.why_not or dealt)), (first,)
     keep_whole_within(case)
-    direct: list[Answering] = [Direct(scale, radial) for scale in ("equal", "shares") for radial in (False, True)]
+    sums = _SUMS if case.support.n_columns >= _COLUMNS_A_ROW * case.support.n_rows else 1.0
+    direct: list[Answering] = [
+        Direct(scale, radial, prior=1.0 if radial else sums)
+        for scale in ("equal", "shares")
+        for radial in (False, True)
+    ]
     if by_sources:
         direct.append(NearSources())
     if can_be_tallied(case):
