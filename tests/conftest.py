@@ -66,10 +66,16 @@ def checkpoint_dir(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """A file of small random weights in TabPFN v1's layout: they prove interfaces, what they predict is noise."""
+    return tiny_tabpfn_v1(tmp_path_factory.mktemp("v1") / "v1.cpkt")
+
+
 @pytest.fixture(scope="module")
-def tiny_v1(tmp_path_factory):
-    """Random weights in TabPFN v1's layout."""
-    return load_backbone(tiny_tabpfn_v1(tmp_path_factory.mktemp("v1") / "v1.cpkt"), torch.device("cpu"))
+def tiny_v1(tiny):
+    """The same, loaded."""
+    return load_backbone(tiny, torch.device("cpu"))
 
 
 @pytest.fixture(params=["v1", "v2", "nano"])

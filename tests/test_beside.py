@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import scff
-from backbone_models import tiny_tabpfn_v1
 from conftest import make_wide
 from scff import FoldedClassifier
 from scff.backbones import load_backbone
@@ -27,12 +26,6 @@ from scff.trials.reading import Choice
 from trial_cases import case_of
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    """A small random TabPFN v1: what it predicts is noise, so weight goes elsewhere."""
-    return tiny_tabpfn_v1(tmp_path_factory.mktemp("v1") / "v1.cpkt")
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from backbone_models import tiny_tabpfn_v1
 from conftest import make_wide
 from scff import FoldedClassifier
 from scff.backbones import load_backbone, registry
@@ -17,12 +16,6 @@ from scff.trials.contest import contest
 from scff.trials.settings import Settings
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    """A small random TabPFN v1: what it predicts is noise."""
-    return tiny_tabpfn_v1(tmp_path_factory.mktemp("v1") / "v1.cpkt")
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +94,7 @@ def test_auto_asks_the_backbones_that_are_here(rows):
     assert {one.name for one in model.verdicts_[1].tried} == {"tabpfn-v1"} == {model.backbone_}
     assert "digest-beside" in {one.name for one in model.verdicts_[0].tried}  # so nano is no candidate by itself
     assert "tabpfn-v1 is read; nano reads beside it" in model.verdicts_[1].reason
-    assert "Tabpfn-v1 is read; nano reads beside it." in model.report().html
+    assert "tabpfn-v1 is read; nano reads beside it." in model.report().html
     np.testing.assert_allclose(model.predict_proba(Q).sum(axis=1), 1)
     assert FoldedClassifier(leaf_width=32, trials=0).fit(X, y).backbone_ == "tabpfn-v1"
 

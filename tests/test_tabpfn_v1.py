@@ -10,7 +10,6 @@ import pytest
 import torch
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
-from backbone_models import tiny_tabpfn_v1
 from conftest import paper
 from scff import FoldedClassifier
 from scff.backbones import get_spec, load_backbone
@@ -30,11 +29,6 @@ def weights():
         return checkpoints.fetch(get_spec("tabpfn-v1"))
     except checkpoints.CheckpointMissing as error:
         pytest.skip(f"the released weights of TabPFN v1 cannot be had here: {error}")
-
-
-@pytest.fixture(scope="session")
-def tiny(tmp_path_factory):
-    return tiny_tabpfn_v1(tmp_path_factory.mktemp("v1") / "tiny.cpkt")
 
 
 @pytest.mark.parametrize("name", ["plain", "awkward", "wide"])

@@ -12,7 +12,6 @@ import torch
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 
-from backbone_models import tiny_tabpfn_v1
 from conftest import make_wide, paper
 from scff import FoldedClassifier
 from scff.backbones import load_backbone
@@ -33,12 +32,6 @@ from scff.trials.settings import Settings
 from scff.trials.trial import judge
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    """A small random TabPFN v1: it proves interfaces, never quality."""
-    return tiny_tabpfn_v1(tmp_path_factory.mktemp("v1") / "v1.cpkt")
 
 
 def case_of(path, X, y, **settings):

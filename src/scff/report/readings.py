@@ -65,8 +65,8 @@ def read(fitted: Fitted) -> str:
 def _backbones(verdict: Verdict) -> str:
     """Which backbone, and how the others did on the same held-back rows."""
     losses = ", ".join(f"{escape(one.name)} <b>{one.loss:.3f}</b>" for one in verdict.tried)
-    said = escape(verdict.reason[:1].upper() + verdict.reason[1:])
-    return f'<p><span data-value="backbones">{said}.</span> Held-back loss: {losses}.</p>'
+    # It may begin with a name, which is written as it is.
+    return f'<p><span data-value="backbones">{escape(verdict.reason)}.</span> Held-back loss: {losses}.</p>'
 
 
 def answer(fitted: Fitted) -> str:
