@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from scff.backbones.loaded import load_backbone
-from scff.backbones.registry import choose_auto
+from scff.backbones.registry import EMBEDDED, choose_auto
 from scff.fold.threads import default_workers
 from scff.memory.budget import parse_bytes
 from scff.memory.device import resolve_device
@@ -63,13 +63,17 @@ def memory_of_fit(
     settings = Settings(leaf_width=int(parameters.get("leaf_width", 128)))
     rng = np.random.default_rng(0)
     y = np.arange(n_rows) % 2 if task == "classification" else rng.normal(size=n_rows)
-    width = min(n_columns, Case(backbone, Table(np.empty((n_rows, 0))), y, settings).leaf_width)
-    view = Case(backbone, Table(rng.normal(size=(n_rows, width)).astype(np.float32)), y, settings).first_view
     kind = "cpu" if device == "cpu" else "cuda"
-    read = n_columns if parameters.get("method") == "native" else width
-    working = view.native_bytes(read, _QUERIES[kind])
+    working, readers = 0, {backbone}
+    if task == "classification" and parameters.get("method", "auto") == "auto":
+        readers.add(load_backbone(EMBEDDED, where))  # it reads beside the backbone
+    for reader in readers:
+        width = min(n_columns, Case(reader, Table(np.empty((n_rows, 0))), y, settings).leaf_width)
+        view = Case(reader, Table(rng.normal(size=(n_rows, width)).astype(np.float32)), y, settings).first_view
+        read = n_columns if parameters.get("method") == "native" else width
+        working = max(working, view.native_bytes(read, _QUERIES[kind]))
     if kind == "cuda":
-        return int(working + backbone.path.stat().st_size)
+        return int(working + sum(reader.path.stat().st_size for reader in readers))
     working *= default_workers() if read == width else 1
     limit = parameters.get("memory_limit")
     if limit is not None:
