@@ -25,7 +25,7 @@ from scff import FoldedClassifier, compile_plan
 from scff.gate.decide import decide
 
 HERE = Path(__file__).parent
-COLOURS = {"native": "#a3473f", "bounded-core": "#2f6690", "scff": "#3a7d6b", "auto": "#2f6690"}
+COLOURS = {"native": "#a3473f", "scff": "#3a7d6b", "auto": "#2f6690"}
 mpl.rcParams |= {
     "svg.hashsalt": "scff",  # the same picture is the same file
     "svg.fonttype": "path",
@@ -132,12 +132,13 @@ def noise():
     frame = pd.DataFrame(rows)
     frame.to_csv(HERE / "noise.csv", index=False, float_format="%.5f")
     figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
-    for method, colour in COLOURS.items():
+    for i, (method, colour) in enumerate(COLOURS.items()):
         part = frame[frame["method"] == method].groupby("columns")["log_loss"].agg(["mean", "min", "max"])
-        ax.plot(part.index, part["mean"], marker="o", color=colour, label=method)
-        ax.fill_between(part.index, part["min"], part["max"], color=colour, alpha=0.12)
+        beside = part.index + 4 * (i - 1)  # so that no range hides another
+        ax.plot(beside, part["mean"], marker="o", color=colour, label=WAYS[method])
+        ax.vlines(beside, part["min"], part["max"], color=colour, alpha=0.5)
     ax.set(xlabel="columns, 30 of them real", ylabel="log-loss", ylim=(0, None))
-    ax.legend()
+    ax.legend(loc="lower right")
     save(figure, "noise")
 
 
