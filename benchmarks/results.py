@@ -29,6 +29,7 @@ def steps(data: str, results: str) -> dict[str, list[list[str]]]:
     return {
         "studies": [
             [*evaluation, "--backbone", "tabpfn-v1", "--protocol", "paper"],
+            [*evaluation, "--backbone", "nano", "--protocol", "rows-512", "--page", "results_nano.rst"],
         ],
         "hdlss": [[*rivals, "--hdlss", "--arms", *RIVALS[:2], "logistic", "logistic-plain", "random-forest"]],
         "rivals": [[*rivals, "--arms", *RIVALS, "--figure", f"{figures}/rivals.png"]],

@@ -35,9 +35,17 @@ def write_figures(study: Study, results: Sequence[Results], folder: Path, suffix
             figure = draw(declared["kind"], r)
             if figure is not None:
                 path = folder / f"{study.name}-{declared['kind']}-{r.backbone}{suffix}"
-                figure.savefig(path, bbox_inches="tight")
+                _save(figure, path)
                 paths.append(path)
     return paths
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """Save a figure; the same records give the same file."""
+    from matplotlib import rc_context
+
+    with rc_context({"svg.hashsalt": "scff"}):
+        figure.savefig(path, bbox_inches="tight", metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def draw(kind: str, r: Results) -> Figure | None:
