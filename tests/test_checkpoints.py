@@ -291,6 +291,15 @@ def test_the_last_small_model_stays_for_the_next_fit(checkpoint_dir, monkeypatch
     assert second() is None
 
 
+def test_the_users_small_model_and_the_one_beside_it_both_stay(checkpoint_dir, monkeypatch):
+    monkeypatch.setattr(loaded, "_LOADED", weakref.WeakValueDictionary())
+    small = str(checkpoint_dir / "v2.ckpt")
+    first = weakref.ref(load_backbone(small, CPU)), weakref.ref(load_backbone("nano", CPU))
+    gc.collect()
+    assert first[0]() is load_backbone(small, CPU)
+    assert first[1]() is load_backbone("nano", CPU)
+
+
 def test_a_network_that_draws_nothing_is_built_whatever_memory_holds(tmp_path):
     path = tmp_path / "weights"
     path.write_bytes(bytes(1 << 16))
@@ -316,9 +325,16 @@ def test_a_path_is_read_once_to_be_recognised(checkpoint_dir, monkeypatch, tmp_p
     monkeypatch.setattr(
         "torch.load", lambda path, *_, _load=torch.load, **options: read.append(path) or _load(path, **options)
     )
-    assert registry.specification(checkpoint_dir / "v2.ckpt").name == "tabicl"
+    path = tmp_path / "v2.ckpt"
+    path.write_bytes((checkpoint_dir / "v2.ckpt").read_bytes())
+    assert registry.specification(path).name == "tabicl"
+    assert registry.specification(path).name == "tabicl"
     assert len(read) == 1
+    path.write_bytes(b"another file by now")
+    with pytest.raises(CheckpointError, match="v2.ckpt"):
+        registry.specification(path)
+    read.clear()
     (tmp_path / "half.ckpt").write_bytes(b"half a download")
     with pytest.raises(CheckpointError, match="half a download"):
         registry.specification(tmp_path / "half.ckpt")
-    assert len(read) == 2
+    assert len(read) == 1
