@@ -331,7 +331,7 @@ def test_a_path_is_read_once_to_be_recognised(checkpoint_dir, monkeypatch, tmp_p
     assert registry.specification(path).name == "tabicl"
     assert len(read) == 1
     path.write_bytes(b"another file by now")
-    with pytest.raises(CheckpointError, match="v2.ckpt"):
+    with pytest.raises(CheckpointError, match=r"v2\.ckpt"):
         registry.specification(path)
     read.clear()
     (tmp_path / "half.ckpt").write_bytes(b"half a download")

@@ -52,8 +52,8 @@ class _Keeper:
         self._kept = dict([*others, (key, loaded)][-self.most if self.most is not None else 0 :])
 
 
-# The last small ones stay for the next fit, the user's and the embedded one that reads beside it: without that a loop of
-# fits would read them again every time, which takes as long as fitting a small table.
+# The last small ones stay for the next fit, the user's and the embedded one that reads beside it: without that a loop
+# of fits would read them again every time, which takes as long as fitting a small table.
 _BETWEEN_FITS = _Keeper(most=2, most_bytes=32 << 20)
 _KEEPERS: list[_Keeper] = [_BETWEEN_FITS]
 
