@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scff.backbones.registry import called, locate
-from scff.backbones.spec import Task
+from scff.backbones.spec import BackboneSpec, Task
 from scff.backbones.weights import checkpoints
 from scff.errors import CheckpointError, CheckpointMissing
 
@@ -80,7 +80,11 @@ def load_backbone(
     A checkpoint is loaded once per process and device and shared: frozen weights have no state. Without ``probe`` an
     upstream package is taken for the one that the adapter knows; whoever asks for one that is probed gets another.
     """
-    spec, path = locate(backbone, task)
+    return _shared(*locate(backbone, task), device, probe)
+
+
+def _shared(spec: BackboneSpec, path: Path, device: torch.device, probe: bool) -> Backbone:
+    """A checkpoint, loaded unless somebody has it."""
     key = (spec.name, checkpoints.sha256(path), str(path), str(device))
     loaded: Any = _LOADED.get((key, True)) or (None if probe else _LOADED.get((key, False)))
     if loaded is None:
@@ -124,7 +128,9 @@ def reload_backbone(
         places.insert(0, (found[0], ref.backbone))
     for path, name in places:
         if path.is_file() and checkpoints.sha256(path) == ref.sha256:
-            return load_backbone(name, device, task, probe=probe)
+            # What the model was fitted with need not be what this release calls by that name.
+            whose = spec if spec is not None and spec.task == task else locate(name, task)[0]
+            return _shared(whose, path, device, probe)
     put = "put that file beside the model or into the directory named by SCFF_CHECKPOINT_DIR"
     if any(path.is_file() for path, _ in places):
         raise CheckpointError(

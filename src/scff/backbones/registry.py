@@ -211,18 +211,18 @@ def _recognise(path: Path, task: Task) -> BackboneSpec:
     if not os.path.isfile(path):
         raise CheckpointMissing(f"There is no checkpoint at {path}; check the path given as backbone.")
     stat = path.stat()
-    return _whose(str(path), stat.st_mtime_ns, stat.st_size, task, tuple(specs().values()))
+    return _whose(str(path), stat.st_mtime_ns, stat.st_size, task, tuple(map(id, specs().values())))
 
 
 @lru_cache(maxsize=64)
-def _whose(name: str, mtime_ns: int, size: int, task: Task, known: tuple[BackboneSpec, ...]) -> BackboneSpec:
+def _whose(name: str, mtime_ns: int, size: int, task: Task, known: tuple[int, ...]) -> BackboneSpec:
     path = Path(name)
     from scff.backbones.weights.reading import read_once  # brings torch, which a name alone does not need
 
     # Those of the task first, one file may hold both; the one that takes any file of its layout last.
     unreadable: CheckpointError | None = None
     with read_once():
-        for spec in sorted(known, key=lambda spec: (spec.task != task, spec.weights is None)):
+        for spec in sorted(specs().values(), key=lambda spec: (spec.task != task, spec.weights is None)):
             try:
                 if spec.recognises is not None and spec.recognises(path):
                     return spec

@@ -70,7 +70,8 @@ def evaluate(
     estimator = estimator_for(
         found,
         method=method,
-        of_classes={"trials": trials, "class_weight": class_weight},
+        of_classes={"class_weight": class_weight},
+        trials=trials,
         backbone=backbone,
         random_state=seed,
     )

@@ -66,7 +66,8 @@ def fit(
     model = estimator_for(
         found,
         method=method,
-        of_classes={"routing": routing, "tail": tail, "trials": trials},
+        of_classes={"routing": routing, "tail": tail},
+        trials=trials,
         backbone=backbone,
         leaf_width=leaf_width,
         fdr=fdr,
@@ -77,7 +78,7 @@ def fit(
         verbose=wants_bars(as_json),
     )
     with busy("fitting", as_json):
-        model.fit(data.table, data.y, *([data.groups] if found.name == "class" else []))
+        model.fit(data.table, data.y, data.groups)
     model.save(output, caches=caches)
     when_interrupted(f"{output} is written")
     if as_json:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 
 from scff.backbones.loaded import CheckpointRef, load_backbone
-from scff.backbones.registry import EMBEDDED, on_this_machine
+from scff.backbones.registry import on_this_machine
 from scff.errors import BackboneError
 from scff.estimators.base import FoldedEstimator
 from scff.estimators.explained import Explained
@@ -28,7 +28,7 @@ from scff.names import EngineName, MethodOrAuto, RankRouting, Trials
 from scff.plan.leaks import find_leaks
 from scff.progress import Steps
 from scff.tables.targets import class_labels, group_codes
-from scff.trials.beside import cases_of
+from scff.trials.beside import cases_of, second_reader
 from scff.trials.case import Case
 from scff.trials.contest import contest
 from scff.trials.presentations import Answering, Paper
@@ -208,7 +208,7 @@ class FoldedClassifier(Explained, ClassifierMixin, FoldedEstimator):  # type: ig
         here = on_this_machine(n_classes=len(classes)) if self.backbone == "auto" else [self.backbone]
         with PeakMemory(device) as loading:
             backbones = [load_backbone(one, device) for one in (here if several else here[:1])]
-            second = load_backbone(EMBEDDED, device) if several else None  # it reads beside them
+            second = second_reader(device) if several else None
         backbone, most = backbones[0], backbones[0].spec.limits.classes
         if self.method != "auto" and most is not None and len(classes) > most:
             raise BackboneError(

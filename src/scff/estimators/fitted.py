@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -18,9 +19,9 @@ from scff.memory.device import resolve_device
 from scff.plan.leaks import Flag
 from scff.plan.plan import FoldPlan
 from scff.tables.table import Table
+from scff.trials.average import mixed
 from scff.trials.beside import Beside
 from scff.trials.case import Case
-from scff.trials.mixture import Mixture
 from scff.trials.reading import Choice, Reading, answers, read_all, without_tail
 from scff.trials.settings import Settings
 from scff.trials.trial import Verdict
@@ -93,6 +94,20 @@ class Fitted:
         read = (choice.presentation for choice in self.choices)
         return next((one.reader for one in read if isinstance(one, Beside)), None)
 
+    def found_in(self, folder: Path) -> None:
+        """Take weights of this record from a folder, those of the backbone and those beside it, where they are there."""
+
+        def placed(ref: CheckpointRef) -> CheckpointRef:
+            return replace(ref, path=str(folder / ref.path)) if (folder / ref.path).is_file() else ref
+
+        self.checkpoint = placed(self.checkpoint)
+        self.choices = tuple(
+            replace(choice, presentation=replace(choice.presentation, reader=placed(choice.presentation.reader)))
+            if isinstance(choice.presentation, Beside)
+            else choice
+            for choice in self.choices
+        )
+
     def compiled(self) -> tuple[Case, tuple[Reading, ...]]:
         """The case and its readings, compiled again if this record was read from a file.
 
@@ -160,7 +175,8 @@ class Fitted:
             readings = tuple(without_tail(case, reading) for reading in readings)
         if len(readings) == 1 and self.temperature == 1.0:
             return readings[0].answer(rows)  # the paper's own numbers, bit for bit
-        mixture = Mixture(tuple(choice.weight for choice in self.choices), self.temperature)
+        weights = tuple(choice.weight for choice in self.choices)
+        mixture = mixed(weights, self.temperature, self.classes is not None)
         parts = []
         for part in rows.chunks(_ROWS):
             n = part.n_rows

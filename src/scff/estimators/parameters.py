@@ -23,7 +23,7 @@ from scff.names import ENGINES, METHODS, ROUTINGS, is_whole
 
 __all__ = ["CLASSIFIER", "REGRESSOR", "REGRESSOR_METHODS", "check_parameters", "class_weights"]
 
-REGRESSOR_METHODS = ("scff", "native", "raw-core", "bounded-core")
+REGRESSOR_METHODS = ("auto", "scff", "native", "raw-core", "bounded-core")
 
 #: Of columns, leaves or rows, as a model file holds it.
 _COUNT = Interval(Integral, 1, 2**31 - 1, closed="both")
@@ -42,13 +42,13 @@ _SHARED: dict[str, Any] = {
     "id_column": [None, str],
     "keep_id": ["boolean"],
     "categorical": [None, list, tuple],
+    "trials": [StrOptions({"auto", "thorough"}), Options(Integral, {0})],
 }
 _NUMBERS = {"leaf_width", "fdr", "memory_limit", "n_estimators", "random_state", "trials", "leaf_batch", "query_chunk"}
 CLASSIFIER: dict[str, Any] = _SHARED | {
     "method": [StrOptions({"auto", *METHODS})],
     "tail": [StrOptions({"off", *TAIL_RULES}), TailRule],
     "routing": [StrOptions(set(ROUTINGS))],
-    "trials": [StrOptions({"auto", "thorough"}), Options(Integral, {0})],
     "engine": [StrOptions(set(ENGINES))],
     "class_weight": [None, dict, StrOptions({"balanced"})],
 }

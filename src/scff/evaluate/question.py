@@ -90,7 +90,7 @@ class Question:
         model = clone(self.estimator)
         folded = isinstance(model, scff.FoldedClassifier | scff.FoldedRegressor)
         inside: tuple[Any, Any] = (support, queries) if folded else (_plain(support), _plain(queries))
-        takes_groups = groups is not None and isinstance(model, scff.FoldedClassifier)
+        takes_groups = groups is not None and folded
         model.fit(inside[0], self.labels[train], **({"groups": groups} if takes_groups else {}))
         if self.classes is None:
             values, present = np.asarray(model.predict(inside[1]), dtype=np.float64)[:, None], None

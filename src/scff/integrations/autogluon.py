@@ -112,7 +112,4 @@ def _estimator(problem_type: str, parameters: dict[str, Any], device: str) -> Fo
     if problem_type != "regression":
         return FoldedClassifier(**given)
     only = set(FoldedClassifier().get_params()) - set(FoldedRegressor().get_params())
-    given = {name: value for name, value in given.items() if name not in only}
-    if given.get("method") == "auto":  # the classifier's name for the best it knows
-        del given["method"]
-    return FoldedRegressor(**given)
+    return FoldedRegressor(**{name: value for name, value in given.items() if name not in only})

@@ -87,7 +87,7 @@ def save_model(
     mlflow.pyfunc.add_to_model(
         about, loader_module=__name__, data=_FILE, python_env=None, model_config={"proba": proba}
     )
-    facts = {"backbone": model.backbone_, "checkpoint_sha256": model.checkpoint_.sha256}
+    facts = _weights_of(model)
     about.add_flavor(FLAVOUR, scff_version=__version__, data=_FILE, code=None, **facts)
     about.save(str(folder / "MLmodel"))
 
@@ -148,7 +148,7 @@ def log_facts(model: FoldedClassifier, X_test: Any = None, y_test: Any = None) -
     mlflow = _mlflow()
     report = model.report(X_test, y_test)
     mlflow.log_params({name: str(value) for name, value in model.get_params().items()})
-    mlflow.set_tags({"backbone": model.backbone_, "checkpoint_sha256": model.checkpoint_.sha256})
+    mlflow.set_tags(_weights_of(model))
     mlflow.log_metrics({f"seconds_{stage}": value for stage, value in model.seconds_.items()})
     if isinstance(report.quality, Quality):
         mlflow.log_metrics({"accuracy": report.quality.accuracy, "log_loss": report.quality.log_loss})
@@ -206,3 +206,9 @@ def _mlflow() -> Any:
             "scff.integrations.mlflow needs MLflow; install it with: pip install mlflow-skinny"
         ) from error
     return mlflow
+
+
+def _weights_of(model: FoldedClassifier | FoldedRegressor) -> dict[str, str]:
+    """Which weights the answer is made of."""
+    facts, beside = {"backbone": model.backbone_, "checkpoint_sha256": model.checkpoint_.sha256}, model.fitted_.beside
+    return facts if beside is None else facts | {"beside": beside.backbone, "beside_sha256": beside.sha256}

@@ -8,11 +8,12 @@ from typing import Any, Literal
 import numpy as np
 
 from scff.backbones.loaded import load_backbone
-from scff.backbones.registry import EMBEDDED, choose_auto
+from scff.backbones.registry import choose_auto
 from scff.fold.threads import default_workers
 from scff.memory.budget import parse_bytes
 from scff.memory.device import resolve_device
 from scff.tables.table import Table
+from scff.trials.beside import cases_of, second_reader
 from scff.trials.case import Case
 from scff.trials.settings import Settings
 
@@ -64,9 +65,10 @@ def memory_of_fit(
     rng = np.random.default_rng(0)
     y = np.arange(n_rows) % 2 if task == "classification" else rng.normal(size=n_rows)
     kind = "cpu" if device == "cpu" else "cuda"
-    working, readers = 0, {backbone}
+    working, readers = 0, [backbone]
     if task == "classification" and parameters.get("method", "auto") == "auto":
-        readers.add(load_backbone(EMBEDDED, where))  # it reads beside the backbone
+        empty = Case(backbone, Table(np.empty((n_rows, 0))), y, settings)
+        readers += [case.beside for case in cases_of(empty, [backbone], second_reader(where)) if case.beside is not None]
     for reader in readers:
         width = min(n_columns, Case(reader, Table(np.empty((n_rows, 0))), y, settings).leaf_width)
         view = Case(reader, Table(rng.normal(size=(n_rows, width)).astype(np.float32)), y, settings).first_view

@@ -173,9 +173,7 @@ def _build(archive: Archive, document: Any) -> FoldedClassifier | FoldedRegresso
         read_caches(document["caches"], read_tensors(archive.content[CACHES]), fitted)
         if document["versions"] != _versions():  # what others computed is not mixed with what these compute
             fitted._kept, fitted._recalled = (), {}
-    beside = archive.path.parent / fitted.checkpoint.path
-    if beside.is_file():
-        fitted.checkpoint = replace(fitted.checkpoint, path=str(beside))
+    fitted.found_in(archive.path.parent)
     model: Any = kind(**_parameters(kind, document["parameters"]))
     check_parameters(model)
     model.n_features_in_ = support.n_columns

@@ -79,6 +79,7 @@ def decode_fitted(data: Any, arrays: dict[str, Stored], support: Table, classes:
         raise Misfit(f"an array {next(iter(left))[:60]!r} that belongs to nothing")
     fitted = Fitted(support=support, classes=classes, **values)
     _check_target(fitted)
+    _check_readers(fitted)
     _check_gates(fitted)
     if fitted.plan is not None:
         _check_plan(fitted.plan, support)
@@ -232,6 +233,12 @@ def _check_target(fitted: Fitted) -> None:
     weights = fitted.settings.class_weights
     if weights is not None and (fitted.classes is None or len(weights) != len(fitted.classes)):
         raise Misfit("fitted.settings.class_weights are not those of the classes")
+
+
+def _check_readers(fitted: Fitted) -> None:
+    readers = {one.presentation.reader for one in fitted.choices if isinstance(one.presentation, Beside)}
+    if len(readers) > 1 or (readers and fitted.classes is None):
+        raise Misfit("fitted.choices are read by more models than there are")
 
 
 def _check_gates(fitted: Fitted) -> None:

@@ -7,7 +7,7 @@ All columns are asked in a few passes, for query rows never look at each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -18,8 +18,9 @@ import pandas as pd
 from scff.gate.class_evidence import alternate_halves
 from scff.progress import Steps
 from scff.tables.table import Table
+from scff.trials.average import mixed
 from scff.trials.case import Case
-from scff.trials.mixture import Mixture, losses_of
+from scff.trials.mixture import losses_of
 from scff.trials.presentations import Answering
 from scff.trials.reading import Choice, answers, read_all
 
@@ -110,9 +111,9 @@ def _shuffle(fitted: Fitted, columns: IntArray, steps: Steps) -> Shuffled | None
 
 
 def _halves(case: Case, classified: bool) -> tuple[IntArray, IntArray] | None:
-    rows = case.landmarks if classified else np.arange(case.support.n_rows)
+    rows = case.landmarks
     if not classified:
-        order = rows[np.argsort(case.y, kind="stable")]
+        order = rows[np.argsort(case.y[rows], kind="stable")]
         return (np.sort(order[::2]), np.sort(order[1::2])) if len(order) >= 2 * _FEWEST else None
     counts = np.bincount(case.y[rows], minlength=int(case.y.max()) + 1)
     keep = rows[counts[case.y[rows]] >= _FEWEST]
@@ -134,19 +135,14 @@ def _reader(
     fitted: Fitted, case: Case, learn: IntArray, ask: IntArray
 ) -> tuple[Callable[[Table], FloatArray], IntArray]:
     """What the model answers when it has seen one half, and the classes in that half."""
-    if fitted.classes is None:
-        settings = replace(case.settings, n_views=1, engine="local", progress=False)
-        part = Case(case.backbone, case.support.take(learn), case.y[learn], settings)
-    else:
-        part = case.part(learn, ask)
+    part = case.part(learn, ask)
     choices = [choice for choice in fitted.choices if _has_something(part, choice)]
     readings = read_all(part, choices)
     weights = np.array([choice.weight for choice in choices])
-    mixture = Mixture(tuple(weights / weights.sum()), fitted.temperature)
+    mixture = mixed(tuple(weights / weights.sum()), fitted.temperature, fitted.classes is not None)
 
     def predict(rows: Table) -> FloatArray:
-        said = np.stack(answers(part, readings, rows))
-        return mixture(said) if fitted.classes is not None else said[0]
+        return mixture(np.stack(answers(part, readings, rows)))
 
     return predict, np.unique(case.y[learn])
 
@@ -177,11 +173,9 @@ def _parts(rows: Table, columns: IntArray, rng: np.random.Generator) -> Iterator
         some = columns[start : start + together]
         orders = [rng.permutation(n) for _ in some]
         if frame is not None:
-            names = frame.columns
-            parts = [
-                frame.assign(**{names[j]: frame[names[j]].take(order).set_axis(frame.index)})
-                for j, order in zip(some, orders, strict=True)
-            ]
+            parts = [frame.copy() for _ in some]
+            for part, j, order in zip(parts, some, orders, strict=True):
+                part.isetitem(j, frame.iloc[:, j].take(order).set_axis(frame.index))
             yield Table(pd.concat(parts, ignore_index=True), rows.names)
         else:
             assert values is not None

@@ -55,11 +55,11 @@ def agenda(
         narrow.append(Sources())
     leaves: list[Presentation | Answering] = list(narrow)
     if trials == "thorough":
-        leaves += [LinkedCore(), WithTail()]
+        leaves += [LinkedCore(), WithTail()] if case.classified else [LinkedCore()]
         summaries: list[Presentation] = [Summarised(10, False), Summarised(30, False), Summarised(30, True)]
         narrow, leaves = [*narrow, *summaries], [*leaves, *summaries]
     known, times = case.backbone.spec.limits.classes, 1
-    if known is not None and int(case.y.max()) + 1 > known:
+    if case.classified and known is not None and int(case.y.max()) + 1 > known:
         coded = [Coded(one, known) for one in (first, *leaves) if not isinstance(one, WithTail | Answering)]
         first, leaves, times = coded[0], list(coded[1:]), WORDS
     passes, question = [first], Question(0, 0, 0.0, 0.0, "nothing was tried: trials=0")
@@ -84,7 +84,7 @@ def agenda(
     ]
     if by_sources:
         direct.append(NearSources())
-    if can_be_tallied(case):
+    if case.classified and can_be_tallied(case):
         direct.append(Tallies())
     return episode, (*passes, *lent, *direct, Forest(out_of_bag=groups is None), Frequencies())
 
@@ -109,16 +109,15 @@ def _affordable(
 def _lent(case: Case, narrow: list[Presentation], question: Question) -> tuple[list[Presentation | Answering], float]:
     """What the model beside the backbone is asked to read of the same rows, and what that costs.
 
-    Only where what the budget has left pays for it.
+    As many of them, the first ones, as what the budget has left pays for.
     """
     if case.beside is None or question.folds < 2:
         return [], 0.0
     arithmetic, leaf = case.lent.arithmetic, min(case.lent.leaf_width, case.support.n_columns)
-    cost = question.folds * len(narrow) * arithmetic(question.rows, leaf)
-    if question.cost + cost > question.allowed:
-        return [], 0.0
+    each = question.folds * arithmetic(question.rows, leaf)
+    n = next((n for n in range(len(narrow), 0, -1) if question.cost + n * each <= question.allowed), 0)
     reader = CheckpointRef.of(case.beside)
-    return [Beside(one, reader) for one in narrow], cost
+    return [Beside(one, reader) for one in narrow[:n]], n * each
 
 
 def chosen(verdict: Verdict, alternatives: tuple[Presentation | Answering, ...]) -> tuple[Choice, ...]:

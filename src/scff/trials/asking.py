@@ -56,7 +56,7 @@ def ask(
     Returns
     -------
     dict
-        Probabilities of all held-back rows by name and share of the Tail's step.
+        Probabilities of all held-back rows, or their numbers in one column, by name and share of the Tail's step.
     """
     if episode.case.settings.engine == "ray":
         return _ask_a_cluster(episode, alternatives, steps)
@@ -65,7 +65,7 @@ def ask(
     asked = asked if only is None else [asked[only]]
     passes = _shown_one_by_one(alternatives, asked)
     held: dict[tuple[str, float], list[FloatArray]] = {}
-    n_classes = int(episode.case.y.max()) + 1
+    n_classes = int(episode.case.y.max()) + 1 if episode.case.classified else 1
     with in_order(
         _answers, passes, episode.case.side_by_side, n=len(alternatives) * len(asked), first_alone=True
     ) as results:
@@ -95,9 +95,12 @@ def _shown_one_by_one(
     for alternative in alternatives:
         for case, split in asked:
             assert case.origin is not None
-            seen = np.unique(case.origin[0].y[split.fitted])
+            seen = np.unique(case.origin[0].y[split.fitted]) if case.classified else np.zeros(1, dtype=np.int64)
             if isinstance(alternative, Answering):
-                yield _Pass(alternative, case, seen, known=alternative.answer(case)[0])
+                known = alternative.answer(case)[0]
+                if known is None:
+                    break
+                yield _Pass(alternative, case, seen, known=known)
                 continue
             shown = alternative.show(case)
             if shown is None:

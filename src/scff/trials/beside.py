@@ -6,15 +6,22 @@ next to nothing, and held-back rows give it weight, or none, like any other read
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from scff.backbones.base import Backbone
-from scff.backbones.loaded import CheckpointRef
+from scff.backbones.loaded import CheckpointRef, load_backbone
+from scff.backbones.registry import EMBEDDED
+from scff.errors import SCFFError
 from scff.trials.case import Case
 from scff.trials.presentations import Presentation, Shown
 
-__all__ = ["Beside", "cases_of", "reader_of"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Beside", "cases_of", "reader_of", "second_reader"]
 
 
 @dataclass(frozen=True)
@@ -61,5 +68,18 @@ def reader_of(case: Case, alternative: object) -> Case:
 
 
 def cases_of(case: Case, backbones: Sequence[Backbone], second: Backbone | None) -> list[Case]:
-    """The same rows for every backbone, each with the second one beside it, but for that one itself."""
-    return [case.read_by(one, None if one is second else second) for one in backbones]
+    """The same rows for every backbone, each with the second one beside it, but for those of the same weights."""
+    return [case.read_by(one, None if _same(one, second) else second) for one in backbones]
+
+
+def second_reader(device: torch.device) -> Backbone | None:
+    """The model that reads beside others; None, and a warning, where it cannot be loaded."""
+    try:
+        return load_backbone(EMBEDDED, device)
+    except (SCFFError, ImportError) as error:
+        warnings.warn(f"{EMBEDDED!r} does not read beside the backbone, for it cannot be loaded: {error}", stacklevel=3)
+        return None
+
+
+def _same(one: Backbone, other: Backbone | None) -> bool:
+    return other is not None and CheckpointRef.of(one).sha256 == CheckpointRef.of(other).sha256

@@ -20,6 +20,10 @@ __all__ = ["Question", "afford", "keep_whole_within"]
 #: Multiplications that may always be spent on asking: a few seconds of one core.
 FREE = 2e11
 
+#: The same for numbers: held-back rows tell more of them than of classes (:doc:`/beyond`), and every backbone that
+#: predicts numbers is a large one.
+FREE_FOR_NUMBERS = 2e12
+
 #: Rows below which held-back rows say too little to be worth asking.
 FEWEST_ROWS = 40
 
@@ -104,7 +108,7 @@ def afford(
     n = min(case.support.n_rows, LANDMARKS)
     wanted = 8 if n <= 100 else 5 if n <= 300 else 3
     answer = max(arithmetic(case.support.n_rows, len(case.plan.core)), case.cost_of_a_pass)
-    allowed = max(FREE, answer) - spent
+    allowed = max(FREE if case.classified else FREE_FOR_NUMBERS, answer) - spent
 
     def cost(rows: int, folds: int) -> float:
         return folds * times * sum(float(arithmetic(rows, width)) for width in widths)

@@ -17,7 +17,7 @@ from scff.fold.methods import Method, Runtime
 from scff.plan.compile import compile_plan
 from scff.plan.plan import FoldPlan
 from scff.tables.table import Table
-from scff.trials.folds import spread
+from scff.trials.folds import are_codes, spread
 from scff.trials.remembered import COMPANY, SCALES, Arrays, arrays_of, of_scale, whole_from
 from scff.trials.scales import EqualScale, ShareScale
 from scff.trials.settings import Settings
@@ -61,6 +61,17 @@ class Case:
     beside: Backbone | None = None
     _unlabelled: dict[Any, Any] = field(default_factory=dict, repr=False)
     _labelled: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def classified(self) -> bool:
+        """Whether the target is classes."""
+        return are_codes(self.y)
+
+    @property
+    def n_scores(self) -> int:
+        """Scores that tell the target: one for numbers and for two classes, else one for each class."""
+        n_classes = int(self.y.max()) + 1 if self.classified else 1
+        return n_classes if n_classes > 2 else 1
 
     @property
     def leaf_width(self) -> int:
@@ -256,6 +267,6 @@ class Case:
     def part(self, fitted: IntArray, new: IntArray) -> Case:
         """Some of the labelled rows as a support, others held back; in this process, with one view."""
         settings = replace(self.settings, n_views=1, engine="local", progress=False)
-        y = np.unique(self.y[fitted], return_inverse=True)[1]
+        y = np.unique(self.y[fitted], return_inverse=True)[1] if self.classified else self.y[fitted]
         origin = (self, fitted, new)
         return Case(self.backbone, self.support.take(fitted), y, settings, self.support.take(new), origin, self.beside)

@@ -100,16 +100,20 @@ def contest(cases: Iterable[Case], trials: Trials, groups: npt.NDArray[Any] | No
     return replace(best, verdicts=(*best.verdicts, _on_backbones(best, answers, cases, ordered)))
 
 
-def _stands_beside(case: Case, others: Iterable[Case], trials: Trials, groups: npt.NDArray[Any] | None) -> bool:
-    """Whether another candidate is asked as many parts of the held-back rows, with this one's backbone beside it."""
-    lending = [other for other in others if other.beside is case.backbone]
-    if not lending:
+def _stands_beside(case: Case, candidates: Iterable[Case], trials: Trials, groups: npt.NDArray[Any] | None) -> bool:
+    """Whether this one's backbone reads beside every other candidate that is asked as many parts of held-back rows."""
+    others = [other for other in candidates if other is not case]
+    if not others or any(other.beside is not case.backbone for other in others):
         return False
-    n_splits = len(agenda(case, trials, groups)[0].splits)
-    return any(
-        len(episode.splits) == n_splits and any(isinstance(one, Beside) for one in alternatives)
-        for episode, alternatives in (agenda(other, trials, groups) for other in lending)
-    )
+    n_splits, spent, stands = len(agenda(case, trials, groups)[0].splits), 0.0, False
+    for other in others:
+        episode, alternatives = agenda(other, trials, groups, spent)
+        if len(episode.splits) != n_splits:
+            continue
+        if not any(isinstance(one, Beside) for one in alternatives):
+            return False
+        spent, stands = spent + episode.question.cost, True
+    return stands
 
 
 def _on_backbones(best: Answered, answers: list[Answered], cases: list[Case], asked: list[Case]) -> Verdict:
@@ -133,6 +137,7 @@ def _on_backbones(best: Answered, answers: list[Answered], cases: list[Case], as
         reason = f"{name} is read"
     if len(asked) < n:
         (beside,) = (case.backbone.spec.name for case in cases if case not in asked)
-        reason += f"; {beside} reads beside it"
+        reads = any(isinstance(choice.presentation, Beside) for choice in best.choices)
+        reason += f"; {beside} reads beside it" if reads else f"; {beside}, asked beside it, adds nothing"
     first = best.verdicts[0]
     return Verdict(tried, first.n_rows, first.n_splits, best.loss, approved=True, reason=reason, about="backbone")

@@ -53,8 +53,8 @@ class Episode:
         splits = []
         for k in range(self.question.folds):
             fitted, new = rows[part != k], rows[part == k]
-            # A class that no fitted row has cannot be predicted by any presentation.
-            new = new[np.isin(self.case.y[new], self.case.y[fitted])]
+            if self.case.classified:  # a class that no fitted row has cannot be predicted by any presentation
+                new = new[np.isin(self.case.y[new], self.case.y[fitted])]
             if len(new) and len(np.unique(self.case.y[fitted])) > 1:
                 splits.append(Split(fitted, new))
         return tuple(splits)

@@ -7,18 +7,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["deal_folds", "spread"]
+__all__ = ["are_codes", "deal_folds", "spread"]
 
 IntArray = npt.NDArray[np.int64]
 
 
-def deal_folds(y: IntArray, folds: int, groups: npt.NDArray[Any] | None = None) -> IntArray:
-    """The fold of every row: classes dealt evenly, groups whole; -1 for the only row of a class.
+#: Parts of a range of numbers that are dealt evenly where groups must stay whole.
+_PARTS = 4
+
+
+def deal_folds(y: npt.NDArray[Any], folds: int, groups: npt.NDArray[Any] | None = None) -> IntArray:
+    """The fold of every row: classes, or large and small numbers, dealt evenly, groups whole; -1 for the only row of a class.
 
     Parameters
     ----------
-    y : ndarray of int
-        Class codes.
+    y : ndarray
+        Class codes, or numbers.
     folds : int
     groups : ndarray, optional
 
@@ -26,7 +30,15 @@ def deal_folds(y: IntArray, folds: int, groups: npt.NDArray[Any] | None = None) 
     --------
     >>> deal_folds(np.array([0, 0, 1, 0, 1, 0, 2]), 2)
     array([ 0,  1,  0,  0,  1,  1, -1])
+    >>> deal_folds(np.array([0.5, 7.0, 1.5, 3.0]), 2)
+    array([0, 1, 1, 0])
     """
+    if not are_codes(y):
+        place = np.empty(len(y), dtype=np.int64)
+        place[np.argsort(y, kind="stable")] = np.arange(len(y))
+        if groups is None:
+            return place % folds
+        y = place * _PARTS // len(y)
     if groups is None:
         part = np.empty(len(y), dtype=np.int64)
         start = 0
@@ -51,11 +63,18 @@ def deal_folds(y: IntArray, folds: int, groups: npt.NDArray[Any] | None = None) 
     return out
 
 
-def spread(y: IntArray, most: int) -> IntArray:
-    """At most so many rows, evenly over the classes, in their order; at least two of each class."""
+def are_codes(y: npt.NDArray[Any]) -> bool:
+    """Whether a target is class codes; numbers otherwise."""
+    return bool(np.issubdtype(y.dtype, np.integer))
+
+
+def spread(y: npt.NDArray[Any], most: int) -> IntArray:
+    """At most so many rows, evenly over the classes or numbers, in their order; at least two of each class."""
     if len(y) <= most:
         return np.arange(len(y))
     by_class = np.argsort(y, kind="stable")
     picked = by_class[np.linspace(0, len(y) - 1, most).round().astype(np.int64)]
+    if not are_codes(y):
+        return np.unique(picked)
     rare = [np.flatnonzero(y == k)[:2] for k in np.unique(y)]
     return np.unique(np.concatenate([picked, *rare]))

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from scff.tables.table import Table
 from scff.trials.case import Case
-from scff.trials.summaries import Calibration
+from scff.trials.summaries import calibrated
 
 __all__ = ["FOREST_COLUMNS", "Forest", "Grown"]
 
@@ -28,6 +28,9 @@ FOREST_COLUMNS = 4096
 #: Rows that a vote counts for beside one row of the class frequencies: no vote is certain.
 _VOTES = 30.0
 
+#: Share of the columns that a split of a tree of numbers chooses from.
+_SHARE = 1 / 3
+
 
 @dataclass(frozen=True, eq=False)
 class Grown:
@@ -36,7 +39,7 @@ class Grown:
     Attributes
     ----------
     votes_SK : ndarray
-        Of the landmarks, by the trees that did not see them.
+        Of the landmarks, by the trees that did not see them; numbers in one column.
     votes : callable
         Of any other rows.
     """
@@ -62,22 +65,26 @@ class Forest:
     prior: float = 1.0
 
     def answer(self, case: Case) -> tuple[FloatArray | None, Callable[[Table], FloatArray]]:
-        """Probabilities of the held-back rows, and of any others."""
-        share_K = np.bincount(case.y) / len(case.y)
+        """Probabilities (or numbers) of the held-back rows, and of any others."""
+        one = np.zeros(1, dtype=np.int64)  # column, of numbers
         if case.origin is None or not self.out_of_bag:
-            grown, y, seen = self.grown(case), case.y[case.landmarks], np.arange(len(share_K))
+            grown, y = self.grown(case), case.y[case.landmarks]
+            seen = np.arange(int(y.max()) + 1) if case.classified else one
             known_SK, held_NK = grown.votes_SK, None if case.held_back is None else grown.votes(case.held_back)
         else:
             whole, fitted, new = case.origin
-            grown, y, seen = self.grown(whole), case.y, np.unique(whole.y[fitted])
+            grown, y, seen = self.grown(whole), case.y, np.unique(whole.y[fitted]) if case.classified else one
             rows = {row: place for place, row in enumerate(whole.landmarks.tolist())}
             known_SK, held_NK = (grown.votes_SK[[rows[i] for i in part.tolist()]][:, seen] for part in (fitted, new))
+        known = np.bincount(case.y) / len(case.y) if case.classified else case.y.mean(keepdims=True)
 
         def scores(votes_TK: FloatArray) -> FloatArray:
-            log_TK = np.log((_VOTES * votes_TK + share_K) / (_VOTES + 1))
-            return log_TK if len(share_K) > 2 else log_TK[:, 1:] - log_TK[:, :1]
+            if not case.classified:
+                return votes_TK - known
+            log_TK = np.log((_VOTES * votes_TK + known) / (_VOTES + 1))
+            return log_TK if len(known) > 2 else log_TK[:, 1:] - log_TK[:, :1]
 
-        calibration = Calibration.fit(scores(known_SK), y)
+        calibration = calibrated(scores(known_SK), y, forwards=True)
         held = None if held_NK is None else calibration(scores(held_NK))
         return held, lambda rows: calibration(scores(grown.votes(rows)[:, seen]))
 
@@ -95,7 +102,12 @@ class Forest:
             out: npt.NDArray[np.float32] = np.clip(values, -most, most).astype(np.float32)
             return out
 
-        forest = RandomForestClassifier(self.trees, oob_score=True, random_state=case.settings.random_state)
+        options = {"oob_score": True, "random_state": case.settings.random_state}
+        if not case.classified:
+            numbers = RandomForestRegressor(self.trees, max_features=_SHARE, **options)
+            numbers.fit(read(case.support.take(case.landmarks)), y)
+            return Grown(numbers.oob_prediction_[:, None], lambda rows: numbers.predict(read(rows))[:, None])
+        forest = RandomForestClassifier(self.trees, **options)
         forest.fit(read(case.support.take(case.landmarks)), y)
         votes_SK = np.nan_to_num(forest.oob_decision_function_, nan=0.0)  # a row that every tree saw has no votes
         votes_SK = np.where(votes_SK.sum(axis=1, keepdims=True) > 0, votes_SK, np.bincount(y) / len(y))

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-__all__ = ["Mixture", "fit_mixture", "losses_of"]
+__all__ = ["LEAST_FOR_A_PASS", "LEAST_WEIGHT", "Mixture", "fit_mixture", "losses_of"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -22,7 +22,7 @@ _SMALLEST = 1e-12
 _SURE = 1e-4
 
 #: Below this an alternative is left out: the first for those that cost nothing, the second for a pass of the model.
-_LEAST_WEIGHT, _LEAST_FOR_A_PASS = 0.02, 0.05
+LEAST_WEIGHT, LEAST_FOR_A_PASS = 0.02, 0.05
 
 #: Rows that the prior weights count for: with few held-back rows weights stay near it.
 _PSEUDO_ROWS = 4.0
@@ -85,7 +85,7 @@ def fit_mixture(
     own_PN = np.maximum(proba_PNK[:, np.arange(len(y)), y], _SMALLEST)
     prior_P = np.ones(len(own_PN)) if prior_P is None else prior_P
     weights_P = _weights(own_PN, prior_P)
-    least_P = np.where(False if passes_P is None else passes_P, _LEAST_FOR_A_PASS, _LEAST_WEIGHT)
+    least_P = np.where(False if passes_P is None else passes_P, LEAST_FOR_A_PASS, LEAST_WEIGHT)
     kept = weights_P >= np.minimum(least_P, weights_P.max())
     if not kept.all():
         weights_P = np.zeros(len(own_PN))

@@ -17,7 +17,7 @@ from scff.tables.table import Table
 from scff.trials.case import Case
 from scff.trials.presentations import Shown
 from scff.trials.scales import EqualScale, ShareScale
-from scff.trials.summaries import Calibration, Components, Scores
+from scff.trials.summaries import Components, Scores, calibrated
 from scff.trials.whole import Products
 
 __all__ = ["Company", "Digest", "Direct", "Frequencies", "Summarised", "Summary", "narrow"]
@@ -133,8 +133,7 @@ class Digest:
         """A table of all of them, each with its share of the leaf."""
         width = case.leaf_width
         summaries: list[Summary] = []
-        n_scores = 1 if int(case.y.max()) == 1 else int(case.y.max()) + 1
-        for scale, radial in _KERNELS[: int(0.4 * width) // n_scores]:
+        for scale, radial in _KERNELS[: int(0.4 * width) // case.n_scores]:
             scores = Scores.fit(case.kernel(_SCALES[scale], radial), case.y[case.landmarks])
             summaries.append(Summary.at(case, scale, scores.support_SC, scores))
         for scale, fitted in _SCALES.items():
@@ -169,10 +168,10 @@ class Direct:
         return f"{'near' if self.radial else 'linear'}-{self.scale}"
 
     def answer(self, case: Case) -> tuple[FloatArray | None, Callable[[Table], FloatArray]]:
-        """Probabilities of the held-back rows, and of any others."""
+        """Probabilities (or numbers) of the held-back rows, and of any others."""
         y = case.y[case.landmarks]
         scores = Scores.fit(case.kernel(_SCALES[self.scale], self.radial), y)
-        calibration = Calibration.fit(scores.support_SC, y)
+        calibration = calibrated(scores.support_SC, y)
         held = case.products(_SCALES[self.scale])[1]
 
         def answer(rows: Table) -> FloatArray:
@@ -189,20 +188,20 @@ class Direct:
 
 @dataclass(frozen=True)
 class Frequencies:
-    """The class frequencies of the labelled rows: what is known without looking."""
+    """The class frequencies of the labelled rows, or the mean of their numbers: what is known without looking."""
 
     name: str = "frequencies"
     prior: float = 0.25
 
     def answer(self, case: Case) -> tuple[FloatArray | None, Callable[[Table], FloatArray]]:
-        """The same probabilities for every row."""
-        share_K = np.bincount(case.y) / len(case.y)
+        """The same for every row."""
+        share_K = np.bincount(case.y) / len(case.y) if case.classified else case.y.mean(keepdims=True)
         held = None if case.held_back is None else np.tile(share_K, (case.held_back.n_rows, 1))
         return held, lambda rows: np.tile(share_K, (rows.n_rows, 1))
 
     def words(self, case: Case) -> str:
         """What is read."""
-        return "nothing: how frequent the classes are"
+        return "nothing: how frequent the classes are" if case.classified else "nothing: the mean of the labelled rows"
 
 
 def _in_company(case: Case, most: int) -> IntArray:

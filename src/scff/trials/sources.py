@@ -22,7 +22,7 @@ from scff.trials.case import Case
 from scff.trials.narrow import Summary, narrow
 from scff.trials.presentations import Shown
 from scff.trials.scales import EqualScale
-from scff.trials.summaries import Calibration, Components, Scores
+from scff.trials.summaries import Components, Scores, calibrated
 from scff.trials.whole import Kernel, Products, Whole
 
 __all__ = ["NearSources", "Sources", "has_sources"]
@@ -72,14 +72,14 @@ class NearSources:
     prior: float = 1.0
 
     def answer(self, case: Case) -> tuple[FloatArray | None, Callable[[Table], FloatArray]]:
-        """Probabilities of the held-back rows, and of any others."""
+        """Probabilities (or numbers) of the held-back rows, and of any others."""
         found, y = _sources(case), case.y[case.landmarks]
         # Each source counts the same, whatever the number of columns that measure it.
         width_k = np.maximum(found.support_Sk.std(axis=0), 1e-300)
         unit_Sk = found.support_Sk / width_k
         kernels = [Kernel(_met(unit_Sk, unit_Sk), True, radius) for radius in _RADII]
         scores = min((Scores.fit(kernel, y) for kernel in kernels), key=lambda one: one.error)
-        calibration = Calibration.fit(scores.support_SC, y)
+        calibration = calibrated(scores.support_SC, y)
 
         def say(sources_Tk: FloatArray) -> FloatArray:
             return calibration(scores(_met(sources_Tk / width_k, unit_Sk)))

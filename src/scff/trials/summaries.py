@@ -1,6 +1,6 @@
 """Summary columns of a whole table: principal components, and scores that carry the labels of the other rows.
 
-A score is kernel ridge regression on the class. A labelled row gets the score that all the *other* labelled rows give
+A score is kernel ridge regression on the class or number. A labelled row gets the score that all the *other* labelled rows give
 it, in closed form, so that it does not know its own label; a new row gets the score of all of them.
 
 Shape legend: ``S`` labelled rows, ``T`` any rows, ``k`` components, ``C`` scores: one for two classes, else one each.
@@ -8,7 +8,8 @@ Shape legend: ``S`` labelled rows, ``T`` any rows, ``k`` components, ``C`` score
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +17,10 @@ from scipy.optimize import minimize
 
 from scff.fold.threads import small_matrices
 from scff.gate.class_evidence import log_softmax
+from scff.trials.folds import are_codes
 from scff.trials.whole import Kernel, Products
 
-__all__ = ["Calibration", "Components", "Scores"]
+__all__ = ["Calibration", "Components", "Line", "Scores", "calibrated"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -28,6 +30,9 @@ _NOTHING = 1e-9
 
 #: Penalties that are tried, in units of the mean variance of a row.
 _PENALTIES = (1e-2, 1e-1, 1.0, 10.0, 100.0)
+
+#: A number goes at most this far beyond its score.
+_FURTHEST = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +64,7 @@ class Components:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What labelled rows say about the class of another.
+    """What labelled rows say about the class or number of another.
 
     Attributes
     ----------
@@ -75,10 +80,9 @@ class Scores:
     _map_SC: FloatArray
 
     @classmethod
-    def fit(cls, kernel: Kernel, y: IntArray) -> Scores:
+    def fit(cls, kernel: Kernel, y: npt.NDArray[Any]) -> Scores:
         """Kernel ridge regression at the penalty that predicts left-out rows best."""
-        n, n_classes = len(y), int(y.max()) + 1
-        target_SC = np.eye(n_classes)[y] if n_classes > 2 else 2.0 * y[:, None] - 1.0
+        n, target_SC = len(y), _targets(y)
         mean_C = target_SC.mean(axis=0)
         variance, vectors = kernel.directions
         along_SC = vectors.T @ (target_SC - mean_C)
@@ -133,6 +137,54 @@ class Calibration:
         """Probabilities_TK."""
         out: FloatArray = np.exp(log_softmax(self.slope * _by_class(scores_TC / self.size) + self.bias_K))
         return out
+
+
+@dataclass(frozen=True)
+class Line:
+    """From a score to a number: how far to follow it, learned on left-out scores."""
+
+    mean: float
+    slope: float
+
+    @classmethod
+    def fit(cls, scores_S1: FloatArray, y: FloatArray) -> Line:
+        """Least squares; a score that points the wrong way says nothing."""
+        along_S, n = scores_S1[:, 0], len(y)
+        others_S = (y.sum() - y) / (n - 1)  # what a left-out score was added to
+        size = float(along_S @ along_S)
+        slope = float(along_S @ (y - others_S)) / size if size > 0 else 0.0
+        return cls(float(y.mean()), float(np.clip(slope, 0.0, _FURTHEST)))
+
+    def __call__(self, scores_T1: FloatArray) -> FloatArray:
+        """Numbers_T1."""
+        return self.mean + self.slope * scores_T1
+
+
+def calibrated(scores_SC: FloatArray, y: npt.NDArray[Any], forwards: bool = False) -> Calibration | Line:
+    """What makes answers of left-out scores: probabilities of classes, or numbers.
+
+    Parameters
+    ----------
+    scores_SC : ndarray
+    y : ndarray
+    forwards : bool
+        Scores that still hold a trace of the row that was left out point away from it where they know nothing else:
+        then only the class frequencies are believed.
+    """
+    if not are_codes(y):
+        return Line.fit(scores_SC, y)
+    found = Calibration.fit(scores_SC, y)
+    if forwards and found.slope < 0:
+        return replace(found, slope=0.0, bias_K=np.log(np.bincount(y) / len(y)))
+    return found
+
+
+def _targets(y: npt.NDArray[Any]) -> FloatArray:
+    """What scores are regressed on: the number, the sign of one of two classes, or each of several."""
+    if not are_codes(y):
+        return y[:, None]
+    n_classes = int(y.max()) + 1
+    return np.eye(n_classes)[y] if n_classes > 2 else 2.0 * y[:, None] - 1.0
 
 
 def _by_class(scores_TC: FloatArray) -> FloatArray:

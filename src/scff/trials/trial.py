@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from scff.trials.average import Average, errors_of, fit_average
 from scff.trials.episode import Episode
 from scff.trials.mixture import Mixture, fit_mixture, losses_of
 from scff.trials.narrow import Direct, Frequencies
@@ -86,23 +87,25 @@ def judge(
     """The verdict on held-back probabilities by name and share; the paper's Core comes first where it was asked."""
     alternatives = {alternative.name: alternative for alternative in asked}
     words = {name: alternative.words(episode.case) for name, alternative in alternatives.items()}
-    y = np.concatenate([episode.case.y[split.new] for split in episode.splits]) if episode.splits else np.empty(0, int)
+    y = np.concatenate([np.empty(0, episode.case.y.dtype), *(episode.case.y[split.new] for split in episode.splits)])
     names = list(held)
-    losses = {key: losses_of(proba, y) for key, proba in held.items()}
+    classified = episode.case.classified
+    loss, fit, alone_of = (losses_of, fit_mixture, Mixture) if classified else (errors_of, fit_average, Average)
+    losses = {key: loss(said, y) for key, said in held.items()}
     tried = tuple(Tried(name, words[name], share, float(losses[name, share].mean())) for name, share in names)
     if len(names) < 2:
         return Verdict(tried, len(y), len(episode.splits), reason="there was nothing to compare with the paper's Core")
-    proba_PNK = np.stack([held[key] for key in names])
+    said_PNK = np.stack([held[key] for key in names])
     fold_of = np.repeat(np.arange(len(episode.splits)), [len(split.new) for split in episode.splits])
     # Several steps of one Tail are one alternative.
     prior_P = np.array([alternatives[name].prior / sum(other == name for other, _ in names) for name, _ in names])
     passes_P = np.array([not isinstance(alternatives[name], Direct | Tallies | Frequencies) for name, _ in names])
-    mixed_N = np.empty(len(y))
+    mixed_NK = np.empty(said_PNK.shape[1:])
     for fold in np.unique(fold_of):  # judged on rows its weights have not seen
         out = fold_of == fold
-        mixture = fit_mixture(proba_PNK[:, ~out], y[~out], prior_P, passes_P)
-        mixed_N[out] = losses_of(mixture(proba_PNK[:, out]), y[out])
-    mixture = fit_mixture(proba_PNK, y, prior_P, passes_P)
+        mixture = fit(said_PNK[:, ~out], y[~out], prior_P, passes_P)
+        mixed_NK[out] = mixture(said_PNK[:, out])
+    mixture, mixed_N = fit(said_PNK, y, prior_P, passes_P), loss(mixed_NK, y)
     gain, error, approved = None, None, True
     reason = (
         f"the mixture's loss on held-back rows is {mixed_N.mean():.3f}; the paper's Core, "
@@ -111,7 +114,7 @@ def judge(
     if names[0][0] == "core":
         gains = losses[names[0]] - mixed_N
         gain, error = float(gains.mean()), float(gains.std() / np.sqrt(len(y)))
-        alone = Mixture((1.0,) + (0.0,) * (len(names) - 1))
+        alone = alone_of((1.0,) + (0.0,) * (len(names) - 1))
         # Weights drawn together cost the mean of probabilities at most the logarithm of (n + 4) / n, and where few rows
         # praise the Core alone, that is luck more often than not: asking for a lower loss too was worse on ten of
         # eleven splits (docs/beyond.rst).

@@ -8,6 +8,7 @@ the model has go through TabICL's own mixed-radix embedding and class hierarchy.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,10 @@ class Deal:
     classes: IntArray
 
 
+#: Above the model's classes TabICL writes a tree of them into the model, which all threads share, and reads it again.
+_HIERARCHY = threading.Lock()
+
+
 @dataclass(frozen=True)
 class Source:
     """The support as numbers, and how query rows become such numbers."""
@@ -51,7 +56,7 @@ class Source:
 class TabICLView:
     """One of TabICL's ensemble views of one support table."""
 
-    thread_safe = True  # TabICL's calls share nothing but rotary tables, which the widest leaf fills
+    thread_safe = True  # TabICL's calls share rotary tables, which the widest leaf fills, and what `_HIERARCHY` guards
 
     def __init__(
         self,
@@ -141,7 +146,8 @@ class TabICLView:
                 )
             else:
                 h_1TE = torch.cat([context["h"], h_QE])[None]  # a copy, which TabICL may write into
-                out = icl(h_1TE, y_train=self._y_1S, mgr_config=self._config.ICL_CONFIG)
+                with _HIERARCHY:
+                    out = icl(h_1TE, y_train=self._y_1S, mgr_config=self._config.ICL_CONFIG)
             return self._target.decode(self._model, out[0])
 
     def compile_native(self, columns: IntArray) -> Any:
@@ -169,7 +175,9 @@ class TabICLView:
             x_1QD = self._tensor([step(self.prepare(rows))])
             if kept is None:
                 x_1TD = torch.cat([self._tensor([step(self._source.numbers)]), x_1QD], dim=1)
-                return self._target.decode(model, model(x_1TD, self._y_1S, inference_config=config)[0])
+                with _HIERARCHY:
+                    out = model(x_1TD, self._y_1S, inference_config=config)
+                return self._target.decode(model, out[0])
             kv, context = kept
             embedded = model.col_embedder.forward_with_cache(
                 x_1QD, col_cache=kv, use_cache=True, store_cache=False, mgr_config=config.COL_CONFIG

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from scff.backbones.arithmetic import Arithmetic
 from scff.backbones.base import IntArray
 from scff.backbones.known.tabpfn import REQUIRES
 from scff.backbones.shared.given import constant, exchanged, same
@@ -35,6 +36,7 @@ class TabPFN2Backbone(PackageBackbone["TabPFN2View"]):
 
     def __init__(self, spec: BackboneSpec, path: Path, package: Package) -> None:
         super().__init__(spec, path, package)
+        self.arithmetic = Arithmetic.of([package.model], [], package.model.features_per_group)
         self._seam = _Seam(package.model)
 
     def _view(self, support: PackageSupport, cache: bool) -> TabPFN2View:

@@ -65,6 +65,8 @@ def find(weights: Weights) -> tuple[Path, str] | None:
         for base in (spec.submodule_search_locations or ()) if spec is not None else ():
             candidates.append((Path(base) / folder / weights.filename, "package"))
     if weights.embedded:
+        # A file of that name in a user's folder may be of another release, kept for a model that was fitted with it.
+        candidates = [(path, origin) for path, origin in candidates if path.is_file() and _is_pinned(path, weights)]
         candidates.append((Path(str(resources.files("scff.backbones.weights") / weights.filename)), "embedded"))
     return next(((path, origin) for path, origin in candidates if path.is_file()), None)
 
@@ -117,12 +119,15 @@ def verify(path: Path, weights: Weights) -> None:
     """
     if weights.sha256 is None:
         return
-    digest = sha256(path)
-    if not digest.startswith(weights.sha256):
+    if not _is_pinned(path, weights):
         raise CheckpointError(
-            f"{path} is damaged or not the released file: sha256 {digest[:12]}..., expected {weights.sha256[:12]}... "
+            f"{path} is damaged or not the released file: sha256 {sha256(path)[:12]}..., expected {weights.sha256[:12]}... "
             "Delete it and fetch it again."
         )
+
+
+def _is_pinned(path: Path, weights: Weights) -> bool:
+    return weights.sha256 is None or sha256(path).startswith(weights.sha256)
 
 
 def sha256(path: Path) -> str:
