@@ -3,9 +3,10 @@
     python benchmarks/r_tables.py FOLDER
     python benchmarks/rivals.py --data FOLDER --records RECORDS.jsonl --rows 64 256
 
-Needs Rscript and the packages ALL, bladderbatch, multtest, HSMMSingleCell, mlbench, modeldata and kernlab. In Debian
-these are r-bioc-all, r-bioc-bladderbatch, r-bioc-multtest, r-bioc-hsmmsinglecell, r-cran-mlbench, r-cran-modeldata and
-r-cran-kernlab. Tables of more than 2,500 columns go to ``FOLDER/hdlss``.
+Needs Rscript and the packages ALL, bladderbatch, multtest, HSMMSingleCell, mlbench, modeldata, kernlab, caret and pls. In
+Debian these are r-bioc-all, r-bioc-bladderbatch, r-bioc-multtest, r-bioc-hsmmsinglecell, r-cran-mlbench,
+r-cran-modeldata, r-cran-kernlab, r-cran-caret and r-cran-pls. Tables of more than 2,500 columns go to
+``FOLDER/hdlss``, those whose target is a number to ``FOLDER/numbers``, for `of_numbers.py`.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from pathlib import Path
 import pandas as pd
 
 EXPORT = r"""
-write <- function(X, y, name) {
+write <- function(X, y, name, target = as.character(y)) {
   known <- !is.na(y)
-  table <- data.frame(target = as.character(y[known]), X[known, , drop = FALSE])
+  table <- data.frame(target = target[known], X[known, , drop = FALSE])
   write.csv(table, gzfile(paste0(name, ".csv.gz")), row.names = FALSE)
 }
 suppressMessages(library(ALL)); data(ALL)
@@ -49,6 +50,12 @@ write(ad_data[, names(ad_data) != "Class"], ad_data$Class, "ad_data")
 columns <- grants_test[, names(grants_test) != "class"]
 write(columns[, sapply(columns, is.numeric)], grants_test$class, "grants")
 suppressMessages(library(kernlab)); data(spam); write(spam[, -58], spam$type, "spam")
+of_numbers <- function(X, y, name) write(X, y, paste0("numbers-", name), as.numeric(y))
+of_numbers(X, people$age, "all_age")
+of_numbers(ad_data[, !names(ad_data) %in% c("Class", "tau")], ad_data$tau, "ad_tau")
+suppressMessages(library(caret)); data(cox2); of_numbers(cox2Descr, log10(cox2IC50), "cox2")
+data(tecator); of_numbers(absorp, endpoints[, 1], "tecator_water"); of_numbers(absorp, endpoints[, 3], "tecator_protein")
+suppressMessages(library(pls)); data(gasoline); of_numbers(as.data.frame(unclass(as.matrix(gasoline$NIR))), gasoline$octane, "gasoline")
 """
 WIDE = 2500
 
@@ -67,7 +74,12 @@ def main() -> None:
             numbers.columns = [f"c{i}" for i in range(numbers.shape[1])]
             where = folder / "hdlss" if numbers.shape[1] > WIDE else folder
             where.mkdir(parents=True, exist_ok=True)
-            name, labels = file.name.removesuffix(".csv.gz"), read["target"].astype(str)
+            name, labels = file.name.removesuffix(".csv.gz"), read["target"]
+            if name.startswith("numbers-"):
+                (folder / "numbers").mkdir(parents=True, exist_ok=True)
+                numbers.assign(target=labels).to_parquet(folder / "numbers" / f"{name.removeprefix('numbers-')}.parquet")
+                continue
+            labels = labels.astype(str)
             numbers.assign(target=labels).to_parquet(where / f"{name}.parquet")
             facts = {"rows": len(numbers), "features": numbers.shape[1], "classes": labels.nunique()}
             known[where].append({"name": name, **facts})

@@ -82,7 +82,7 @@ def test_native_tabpfn_is_the_package(family, tmp_path, table):
 def test_one_leaf_is_native(path, table):
     Xs, ys, Xq = table
     Xs, Xq = Xs[:, :8], Xq[:, :8]
-    folded = FoldedRegressor(path, fdr=0.99).fit(Xs, ys)
+    folded = FoldedRegressor(path, method="scff", fdr=0.99).fit(Xs, ys)
     assert len(folded.plan_.leaves) == 1
     native = FoldedRegressor(path, method="native").fit(Xs, ys)
     np.testing.assert_array_equal(folded.predict(Xq), native.predict(Xq))
@@ -90,13 +90,13 @@ def test_one_leaf_is_native(path, table):
 
 def test_folded_predictions_do_not_depend_on_blocks(path, table):
     Xs, ys, Xq = table
-    model = FoldedRegressor(path, leaf_width=4).fit(Xs, ys)
+    model = FoldedRegressor(path, method="scff", leaf_width=4).fit(Xs, ys)
     assert model.plan_.routing == "linear"
     assert len(model.plan_.leaves) > 2
     once = model.predict(Xq)
     spread = np.ptp(ys)
     for other in ({"cache": False}, {"cache": "disk"}, {"leaf_batch": 3}, {"query_chunk": 3}, {"memory_limit": "4GiB"}):
-        blocks = FoldedRegressor(path, leaf_width=4, **other).fit(Xs, ys).predict(Xq)
+        blocks = FoldedRegressor(path, method="scff", leaf_width=4, **other).fit(Xs, ys).predict(Xq)
         np.testing.assert_allclose(blocks, once, atol=1e-5 * spread)
     np.testing.assert_allclose(model.predict(Xq[3:5]), once[3:5], atol=1e-5 * spread)
     copy = pickle.loads(pickle.dumps(model))
@@ -157,7 +157,7 @@ def test_real_weights_fold_a_real_table(real, data_dir):
     X, y = frame.drop(columns="target").to_numpy(np.float64), frame["target"].to_numpy(np.float64)
     order = np.random.default_rng(0).permutation(len(y))
     support, query = order[:140], order[140:]
-    model = FoldedRegressor("tabpfn-v2", leaf_width=48).fit(X[support], y[support])
+    model = FoldedRegressor("tabpfn-v2", method="scff", leaf_width=48).fit(X[support], y[support])
     assert model.backbone_ == "tabpfn-v2-regressor"
     assert len(model.plan_.leaves) > 1
     # Random weights would be at or below zero; the real ones explain the table.
