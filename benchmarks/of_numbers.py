@@ -99,7 +99,12 @@ def measure(arm: str, parts: Split) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         said = np.ravel(ARMS[arm]().fit(X, y).predict(Q))
     error = float(((said - q) ** 2).mean() / q.var())
-    return {"error": error, "cpu_seconds": round(time.process_time() - began, 2), "labelled": len(y), "columns": X.shape[1]}
+    return {
+        "error": error,
+        "cpu_seconds": round(time.process_time() - began, 2),
+        "labelled": len(y),
+        "columns": X.shape[1],
+    }
 
 
 def report(frame: pd.DataFrame) -> None:

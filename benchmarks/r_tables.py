@@ -77,7 +77,9 @@ def main() -> None:
             name, labels = file.name.removesuffix(".csv.gz"), read["target"]
             if name.startswith("numbers-"):
                 (folder / "numbers").mkdir(parents=True, exist_ok=True)
-                numbers.assign(target=labels).to_parquet(folder / "numbers" / f"{name.removeprefix('numbers-')}.parquet")
+                numbers.assign(target=labels).to_parquet(
+                    folder / "numbers" / f"{name.removeprefix('numbers-')}.parquet"
+                )
                 continue
             labels = labels.astype(str)
             numbers.assign(target=labels).to_parquet(where / f"{name}.parquet")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import warnings
 import zipfile
 from dataclasses import replace
 
@@ -15,7 +17,7 @@ from conftest import make_wide
 from scff import FoldedClassifier
 from scff.backbones import load_backbone
 from scff.backbones.loaded import CheckpointRef
-from scff.errors import CheckpointError, CheckpointMissing
+from scff.errors import CheckpointError, CheckpointMissing, ModelFileError
 from scff.trials.agenda import agenda
 from scff.trials.asking import ask, size_of
 from scff.trials.beside import Beside, cases_of
@@ -86,9 +88,26 @@ def test_the_embedded_model_has_nobody_beside_it(case, nano, rows):
 @pytest.mark.parametrize("options", [{"trials": 0}, {"method": "scff"}, {"method": "bounded-core"}])
 def test_the_paper_knows_nothing_of_it(tiny, rows, options, monkeypatch):
     X, y, _ = rows
-    monkeypatch.setattr("scff.estimators.classifier.EMBEDDED", "not to be loaded")
-    model = FoldedClassifier(tiny, leaf_width=32, **options).fit(X, y)
+    monkeypatch.setattr("scff.trials.beside.EMBEDDED", "not to be loaded")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = FoldedClassifier(tiny, leaf_width=32, **options).fit(X, y)
     assert model.fitted_.beside is None
+
+
+def test_a_fit_goes_on_where_it_cannot_be_loaded(tiny, rows, monkeypatch):
+    X, y, _ = rows
+    monkeypatch.setattr("scff.trials.beside.EMBEDDED", "nobody")
+    with pytest.warns(UserWarning, match="does not read beside the backbone"):
+        model = FoldedClassifier(tiny, leaf_width=32).fit(X, y)
+    assert model.fitted_.beside is None
+    assert model.verdicts_[0].n_rows
+
+
+def test_a_copy_of_the_embedded_file_has_nobody_beside_it(rows, nano, tmp_path):
+    copied = shutil.copy(CheckpointRef.of(nano).path, tmp_path / "mine.ckpt")
+    X, y, _ = rows
+    assert FoldedClassifier(copied, leaf_width=32).fit(X, y).fitted_.beside is None
 
 
 def test_it_is_asked_only_where_the_budget_has_something_left(case, monkeypatch):
@@ -97,10 +116,11 @@ def test_it_is_asked_only_where_the_budget_has_something_left(case, monkeypatch)
     price = len(episode.splits) * len(lent) * case.lent.arithmetic(episode.question.rows, case.lent.leaf_width)
     own = agenda(case.read_by(case.backbone), "auto")[0].question.cost
     assert episode.question.cost == pytest.approx(own + price)
-    monkeypatch.setattr("scff.trials.budget.FREE", own + 0.99 * price)
-    episode, alternatives = agenda(case, "auto")
-    assert not beside(alternatives)
-    assert episode.question.cost == own
+    for part, n in ((0.99, len(lent) - 1), (0.99 / len(lent), 0)):  # as many as are paid for
+        monkeypatch.setattr("scff.trials.budget.FREE", own + part * price)
+        episode, alternatives = agenda(case, "auto")
+        assert beside(alternatives) == lent[:n]
+        assert episode.question.cost == pytest.approx(own + n / len(lent) * price)
     assert size_of(case, lent[0]) == case.lent.cost_of_a_pass
 
 
@@ -161,6 +181,32 @@ def test_other_weights_of_the_second_model_are_refused(model, tiny, rows, tmp_pa
             file.writestr(name, content)
     with pytest.raises((CheckpointError, CheckpointMissing), match="nano"):
         scff.load(tmp_path / "other.scff").predict_proba(rows[2])
+
+
+def test_its_weights_are_found_beside_the_model_file(model, tiny, rows, tmp_path):
+    """A release with another nano: the file that a model was fitted with lies beside the model."""
+    model.save(tmp_path / "model.scff")
+    shutil.copy(tiny, tmp_path / tiny.name)
+    shutil.copy(model.fitted_.beside.path, tmp_path / "nano.ckpt")
+    again = scff.load(tmp_path / "model.scff")
+    assert again.fitted_.checkpoint.path == str(tmp_path / tiny.name)
+    assert again.fitted_.beside.path == str(tmp_path / "nano.ckpt")
+    np.testing.assert_array_equal(again.predict_proba(rows[2]), model.predict_proba(rows[2]))
+
+
+def test_two_second_readers_in_one_file_are_refused(model, tiny, tmp_path):
+    fitted = model.fitted_
+    lent = next(choice for choice in fitted.choices if isinstance(choice.presentation, Beside))
+    other = replace(lent.presentation, reader=replace(lent.presentation.reader, sha256="0" * 64))
+    before = fitted.choices
+    try:
+        fitted.choices = (*(choice for choice in before if choice is not lent), lent, replace(lent, presentation=other))
+        fitted.gates = (*fitted.gates, ())
+        model.save(tmp_path / "two.scff")
+    finally:
+        fitted.choices, fitted.gates = before, fitted.gates[:-1]
+    with pytest.raises(ModelFileError, match="more models than there are"):
+        scff.load(tmp_path / "two.scff")
 
 
 def test_only_presentations_are_lent(nano):

@@ -6,6 +6,7 @@ import gc
 import hashlib
 import threading
 import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -262,17 +263,29 @@ def test_a_checkpoint_that_unpacks_to_more_than_itself_is_refused(tmp_path, chec
         load_backbone(tmp_path / "bomb.ckpt", CPU)
 
 
-def test_a_swapped_nano_is_refused_and_the_embedded_one_is_what_is_pinned(tmp_path, monkeypatch, checkpoint_dir):
+def test_another_nano_in_a_folder_is_passed_over_and_the_embedded_one_is_what_is_pinned(
+    tmp_path, monkeypatch, checkpoint_dir
+):
     from scff.backbones import listing
 
     (found,) = listing.verify("nano")
     assert found.ok is True, f"nano.ckpt is another file now: pin {found.sha256} in backbones/tabicl/files.py"
+    X, y, Q = make_wide(n_columns=10)
+    own = paper("nano").fit(X, y)
+    # Of another release, say, and there for a model that was fitted with it.
     (tmp_path / "nano.ckpt").write_bytes((checkpoint_dir / "v2.ckpt").read_bytes())
     monkeypatch.setenv("SCFF_CHECKPOINT_DIR", str(tmp_path))
-    X, y, _ = make_wide(n_columns=10)
-    with pytest.raises(CheckpointError, match="not the released file"):
-        paper("nano").fit(X, y)
-    assert listing.verify("nano")[0].ok is False
+    again = paper("nano").fit(X, y)
+    assert again.checkpoint_.sha256 == own.checkpoint_.sha256 == found.sha256
+    np.testing.assert_array_equal(again.predict_proba(Q), own.predict_proba(Q))
+    other = paper(tmp_path / "nano.ckpt").fit(X, y)
+    assert other.checkpoint_.sha256 != own.checkpoint_.sha256
+    # A model that names those weights by the embedded one's name gets them, and no others.
+    ref = replace(other.checkpoint_, backbone="nano", path="nano.ckpt")
+    assert loaded.reload_backbone(ref, CPU).path == tmp_path / "nano.ckpt"
+    (tmp_path / "nano.ckpt").unlink()
+    with pytest.raises(CheckpointError, match="not those this model was fitted with"):
+        loaded.reload_backbone(ref, CPU)
 
 
 def test_the_last_small_model_stays_for_the_next_fit(checkpoint_dir, monkeypatch):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
@@ -228,3 +229,13 @@ def test_one_leaf_that_holds_everything_is_still_measured():
     assert model.gate_ is None
     assert len(model.plan_.leaves) == 1
     assert np.isfinite(model.column_evidence(shuffled=0)[EFFECT]).all()
+
+
+def test_columns_named_by_numbers_are_shuffled_like_others(few_shuffled):
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 2
+    X = pd.DataFrame(rng.normal(size=(80, 12)))
+    X[0] += 4 * y
+    X[11] = np.where(X[11] > 0, "high", "low")  # with text the table stays a frame
+    rise = FoldedClassifier("nano", method="bounded-core").fit(X, y).column_evidence()["shuffle_loss_change"].dropna()
+    assert rise.iloc[0] > 0.3

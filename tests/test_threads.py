@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -167,3 +168,18 @@ def test_small_matrices_leave_the_threads_as_they_were():
     with in_order(overlapping, range(20), 4) as ordered:
         list(ordered)
     assert threads() == before
+
+
+def test_models_with_more_classes_than_the_network_has_predict_side_by_side(checkpoint_dir):
+    """TabICL writes the tree of their classes into the network that all models of one file share."""
+    rng = np.random.default_rng(0)
+    models, Q = [], rng.normal(size=(60, 40))
+    for n_classes in (13, 17):
+        y = np.arange(120) % n_classes
+        X = rng.normal(size=(120, 40)) + (y[:, None] % 5) * (np.arange(40) < 10)
+        models.append(paper(checkpoint_dir / "v2.ckpt", cache=False).fit(X, y))
+    alone = [model.predict_proba(Q) for model in models]
+    with ThreadPoolExecutor(4) as pool:
+        together = [pool.submit(models[i % 2].predict_proba, Q) for i in range(60)]
+        for i, one in enumerate(together):
+            np.testing.assert_allclose(one.result(), alone[i % 2], atol=1e-6)

@@ -68,7 +68,9 @@ def memory_of_fit(
     working, readers = 0, [backbone]
     if task == "classification" and parameters.get("method", "auto") == "auto":
         empty = Case(backbone, Table(np.empty((n_rows, 0))), y, settings)
-        readers += [case.beside for case in cases_of(empty, [backbone], second_reader(where)) if case.beside is not None]
+        readers += [
+            case.beside for case in cases_of(empty, [backbone], second_reader(where)) if case.beside is not None
+        ]
     for reader in readers:
         width = min(n_columns, Case(reader, Table(np.empty((n_rows, 0))), y, settings).leaf_width)
         view = Case(reader, Table(rng.normal(size=(n_rows, width)).astype(np.float32)), y, settings).first_view

@@ -58,7 +58,7 @@ def read(fitted: Fitted) -> str:
         why = f'<span data-value="verdict">{escape(sentence(verdict))}</span> {sureness(fitted.temperature)}'
         parts.append(f'<p class="say">{answer(fitted)}</p><p>{mark} {why}</p>')
         if verdict.n_rows:
-            parts.append(_table(verdict) + _how(verdict))
+            parts.append(_table(verdict) + _how(verdict, fitted.classes is not None))
     return "".join(parts)
 
 
@@ -115,7 +115,12 @@ def _table(verdict: Verdict) -> str:
     )
 
 
-def _how(verdict: Verdict) -> str:
+def _how(verdict: Verdict, classified: bool) -> str:
+    what = (
+        "mean negative log-likelihood of their true classes"
+        if classified
+        else "mean squared error, in units of the variance of their true numbers"
+    )
     loss = ""
     if verdict.approved:
         loss = (
@@ -125,7 +130,6 @@ def _how(verdict: Verdict) -> str:
     parts = "halves" if verdict.n_splits == 2 else f"{verdict.n_splits} parts"
     return (
         f'<p class="muted small">The trial: {verdict.n_rows:,} labelled rows were dealt into {parts}, and each was '
-        "predicted from the others as if it were new. The loss is the mean negative log-likelihood of their true "
-        f"classes, lower is better.{loss} Weights are drawn together as if by four more rows; what earns none "
-        "costs nothing when predicting.</p>"
+        f"predicted from the others as if it were new. The loss is the {what}, lower is better.{loss} Weights are drawn "
+        "together as if by four more rows; what earns none costs nothing when predicting.</p>"
     )
