@@ -5,8 +5,8 @@
     python benchmarks/of_numbers.py FOLDER --table                            # only print what is recorded
 
 Every table is split by a seed: at most so many labelled rows (70 % of a short table), the next 120 are asked, the same
-for everybody. With ``--genes`` every table of a folder of gene tables gives three more, in each of which one of its more
-variable genes is the target. Errors are mean squared errors as shares of the variance of the rows that are asked; the
+for everybody. With ``--genes`` every table of a folder of gene tables gives three more, in each of which one of its
+more variable genes is the target. Errors are mean squared errors as shares of the variance of the rows that are asked; the
 last columns say on how many splits the default has the lower one. Records are resumable.
 
 Rivals choose by four folds of the labelled rows: ridge its penalty, the elastic net penalty and mixture, the support
