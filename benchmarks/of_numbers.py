@@ -6,8 +6,8 @@
 
 Every table is split by a seed: at most so many labelled rows (70 % of a short table), the next 120 are asked, the same
 for everybody. With ``--genes`` every table of a folder of gene tables gives three more, in each of which one of its
-more variable genes is the target. Errors are mean squared errors as shares of the variance of the rows that are asked; the
-last columns say on how many splits the default has the lower one. Records are resumable.
+more variable genes is the target. Errors are mean squared errors as shares of the variance of the rows that are asked;
+the last columns say on how many splits the default has the lower one. Records are resumable.
 
 Rivals choose by four folds of the labelled rows: ridge its penalty, the elastic net penalty and mixture, the support
 vector machine its cost, partial least squares its components, LightGBM its trees and rate.

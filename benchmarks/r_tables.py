@@ -3,8 +3,8 @@
     python benchmarks/r_tables.py FOLDER
     python benchmarks/rivals.py --data FOLDER --records RECORDS.jsonl --rows 64 256
 
-Needs Rscript and the packages ALL, bladderbatch, multtest, HSMMSingleCell, mlbench, modeldata, kernlab, caret and pls. In
-Debian these are r-bioc-all, r-bioc-bladderbatch, r-bioc-multtest, r-bioc-hsmmsinglecell, r-cran-mlbench,
+Needs Rscript and the packages ALL, bladderbatch, multtest, HSMMSingleCell, mlbench, modeldata, kernlab, caret and pls.
+In Debian these are r-bioc-all, r-bioc-bladderbatch, r-bioc-multtest, r-bioc-hsmmsinglecell, r-cran-mlbench,
 r-cran-modeldata, r-cran-kernlab, r-cran-caret and r-cran-pls. Tables of more than 2,500 columns go to
 ``FOLDER/hdlss``, those whose target is a number to ``FOLDER/numbers``, for `of_numbers.py`.
 """
@@ -54,8 +54,11 @@ of_numbers <- function(X, y, name) write(X, y, paste0("numbers-", name), as.nume
 of_numbers(X, people$age, "all_age")
 of_numbers(ad_data[, !names(ad_data) %in% c("Class", "tau")], ad_data$tau, "ad_tau")
 suppressMessages(library(caret)); data(cox2); of_numbers(cox2Descr, log10(cox2IC50), "cox2")
-data(tecator); of_numbers(absorp, endpoints[, 1], "tecator_water"); of_numbers(absorp, endpoints[, 3], "tecator_protein")
-suppressMessages(library(pls)); data(gasoline); of_numbers(as.data.frame(unclass(as.matrix(gasoline$NIR))), gasoline$octane, "gasoline")
+data(tecator)
+of_numbers(absorp, endpoints[, 1], "tecator_water")
+of_numbers(absorp, endpoints[, 3], "tecator_protein")
+suppressMessages(library(pls)); data(gasoline)
+of_numbers(as.data.frame(unclass(as.matrix(gasoline$NIR))), gasoline$octane, "gasoline")
 """
 WIDE = 2500
 

@@ -95,7 +95,7 @@ class Fitted:
         return next((one.reader for one in read if isinstance(one, Beside)), None)
 
     def found_in(self, folder: Path) -> None:
-        """Take weights of this record from a folder, those of the backbone and those beside it, where they are there."""
+        """Take the weights of this record from a folder, those beside the backbone too, where they are there."""
 
         def placed(ref: CheckpointRef) -> CheckpointRef:
             return replace(ref, path=str(folder / ref.path)) if (folder / ref.path).is_file() else ref

@@ -50,8 +50,8 @@ class FoldedRegressor(Explained, RegressorMixin, FoldedEstimator):  # type: igno
         Name of a backbone or path of a checkpoint; the name of a classifier stands for the regressor of its family.
         ``"auto"`` takes the best one whose weights are already on this machine and never uses the network.
     method : {"auto", "scff", "native", "raw-core", "bounded-core"}, default="auto"
-        The best this library knows, or the paper's method as far as numbers have one, or a comparison: the backbone's own
-        inference on all columns; the Core in one leaf; the folded Core.
+        The best this library knows, or the paper's method as far as numbers have one, or a comparison: the backbone's
+        own inference on all columns; the Core in one leaf; the folded Core.
     leaf_width : int, default=128
         Most columns in a leaf, further bounded by the backbone.
     fdr : float, default=0.05

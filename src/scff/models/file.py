@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path

@@ -130,6 +130,6 @@ def _how(verdict: Verdict, classified: bool) -> str:
     parts = "halves" if verdict.n_splits == 2 else f"{verdict.n_splits} parts"
     return (
         f'<p class="muted small">The trial: {verdict.n_rows:,} labelled rows were dealt into {parts}, and each was '
-        f"predicted from the others as if it were new. The loss is the {what}, lower is better.{loss} Weights are drawn "
-        "together as if by four more rows; what earns none costs nothing when predicting.</p>"
+        f"predicted from the others as if it were new. The loss is the {what}, lower is better.{loss} Weights are "
+        "drawn together as if by four more rows; what earns none costs nothing when predicting.</p>"
     )

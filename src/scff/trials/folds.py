@@ -17,7 +17,9 @@ _PARTS = 4
 
 
 def deal_folds(y: npt.NDArray[Any], folds: int, groups: npt.NDArray[Any] | None = None) -> IntArray:
-    """The fold of every row: classes, or large and small numbers, dealt evenly, groups whole; -1 for the only row of a class.
+    """The fold of every row: classes, or large and small numbers, dealt evenly, groups whole.
+
+    The only row of a class has -1.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Summary columns of a whole table: principal components, and scores that carry the labels of the other rows.
 
-A score is kernel ridge regression on the class or number. A labelled row gets the score that all the *other* labelled rows give
-it, in closed form, so that it does not know its own label; a new row gets the score of all of them.
+A score is kernel ridge regression on the class or number. A labelled row gets the score that all the *other* labelled
+rows give it, in closed form, so that it does not know its own label; a new row gets the score of all of them.
 
 Shape legend: ``S`` labelled rows, ``T`` any rows, ``k`` components, ``C`` scores: one for two classes, else one each.
 """

@@ -121,8 +121,8 @@ def verify(path: Path, weights: Weights) -> None:
         return
     if not _is_pinned(path, weights):
         raise CheckpointError(
-            f"{path} is damaged or not the released file: sha256 {sha256(path)[:12]}..., expected {weights.sha256[:12]}... "
-            "Delete it and fetch it again."
+            f"{path} is damaged or not the released file: sha256 {sha256(path)[:12]}..., expected "
+            f"{weights.sha256[:12]}... Delete it and fetch it again."
         )
 
 
