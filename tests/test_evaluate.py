@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -491,3 +492,17 @@ def test_colon_by_the_command_has_the_figures_of_a_scikit_learn_script(data_dir,
     for name, value in script.items():
         assert facts["scores"]["logistic"][name]["value"] == pytest.approx(value, abs=2e-3)
     assert facts["scores"]["logistic"]["accuracy"]["value"] == pytest.approx(script["accuracy"], abs=1e-12)
+
+
+def test_processes_that_joblib_exchanges_are_not_told_of(monkeypatch):
+    from scff.evaluate import run
+
+    def jobs(tasks):
+        list(tasks)
+        warnings.warn("A worker stopped while some jobs were given to the executor.", UserWarning, stacklevel=2)
+        yield "answer"
+
+    monkeypatch.setattr(run, "_pool", lambda n_jobs: jobs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert list(run._answers(None, [(0, "scff"), (1, "scff")], 2)) == ["answer"]

@@ -165,9 +165,12 @@ def _answers(
         return
     n_jobs = min(cpu_count() if n_jobs == -1 else n_jobs, len(missing))  # joblib starts as many as it is told
     jobs = _pool(n_jobs)
-    with unheard_interrupts():  # joblib ends its processes when this one is interrupted
-        answers = jobs(delayed(_answer_beside)(os.getpid(), question, one) for one in missing)
-    yield from answers
+    with warnings.catch_warnings():
+        # Joblib exchanges a process that holds more than it did at first, as weights make it do: nothing to act on.
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
+        with unheard_interrupts():  # joblib ends its processes when this one is interrupted
+            answers = jobs(delayed(_answer_beside)(os.getpid(), question, one) for one in missing)
+        yield from answers
 
 
 def _answer_beside(parent: int, question: Question, one: tuple[int, str]) -> tuple[tuple[int, str], Answer]:
