@@ -25,7 +25,7 @@ from scff.bench.jobs import Job, RunSettings, checkpoint_of
 from scff.bench.layout import Cell, ReportTable, count, label, to_rst
 from scff.bench.panels import Panel, load_panel
 from scff.bench.records import CellKey, Record, RecordStore
-from scff.bench.rendering import study_tables
+from scff.bench.rendering import failures, page_tables, study_tables
 from scff.bench.results import Results
 from scff.bench.runner import run_jobs
 from scff.bench.studies import Study, get_study
@@ -33,7 +33,7 @@ from scff.errors import DataError
 
 STUDIES = (
     "main", "core-decomposition", "tail", "components", "core-width", "leaf-width", "nuisance", "context-width",
-    "generated-features", "context-reinvestment", "equal-memory", "same-k",
+    "generated-features", "context-reinvestment", "context-reinvestment-small", "equal-memory", "same-k",
 )  # fmt: skip
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 RIVALS = Path(__file__).resolve().parent / "results" / "rivals.jsonl"
@@ -96,7 +96,7 @@ def section(study: Study, results: list[Results], panel: Panel) -> str:
             continue
     if not with_records:
         return "Not run yet.\n"
-    text = to_rst(study_tables(study, with_records))
+    text = to_rst(page_tables(study, with_records))
     for path in write_figures(study, with_records, DOCS / "figures"):
         text += f"\n.. image:: {path.relative_to(DOCS)}\n    :alt: {study.title}, {path.stem}\n"
     return text
@@ -150,6 +150,7 @@ def state(studies: list[str], results: list[Results], panel: Panel) -> str:
     costs = ("Backbone", "Checkpoint", "Protocol", "Cells", "Failed or excluded", "CPU hours", "Hours of loading, wall")
     notes = (
         "A cell is one arm on one fold of one table; studies share cells. Widths of equal-memory's grid come on top.",
+        *(note for r in results for note in failures(r)),
     )
     tables = [ReportTable("What is run", columns, tuple(rows), notes), ReportTable("Cost", costs, tuple(cost))]
     return to_rst(tables).replace("\\`\\`", "``")
