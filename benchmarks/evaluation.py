@@ -26,6 +26,7 @@ from scff.bench.layout import Cell, ReportTable, count, label, to_rst
 from scff.bench.panels import Panel, load_panel
 from scff.bench.records import CellKey, Record, RecordStore
 from scff.bench.rendering import failures, page_tables, study_tables
+from scff.bench.reports_published import theirs_on
 from scff.bench.results import Results
 from scff.bench.runner import run_jobs
 from scff.bench.studies import Study, get_study
@@ -103,25 +104,30 @@ def section(study: Study, results: list[Results], panel: Panel) -> str:
 
 
 def published(root: Path, backbone: str) -> str:
-    """Our arms on TabPFN-Wide's folds: of ``scff bench run hdlss``, and of ``rivals.py`` where it has them all."""
+    """Our arms on TabPFN-Wide's folds: of ``scff bench run hdlss``, and of ``rivals.py`` where it has them all.
+
+    Arms with another backbone than the page's keep its name, as in ``auto/nano``.
+    """
     study = get_study("hdlss")
-    rules = get_protocol(study.protocol)
+    rules, (report, *_) = get_protocol(study.protocol), study.reports
     known: dict[tuple[str, str], list[Record]] = {}
     for line in RIVALS.read_text(encoding="utf-8").splitlines():
         one = json.loads(line)
         arm = one["arm"].removesuffix(f"/{backbone}")
-        if one["rows"] == "published" and "error" not in one and arm in ARMS:
+        if one["rows"] == "published" and "error" not in one and arm.partition("/")[0] in ARMS:
             key = CellKey(rules.name, backbone, "", one["table"], "plain", one["seed"], arm)
             metrics = {"accuracy": one["accuracy"], "auc": one["auc"], "nll": one["log_loss"]}
             known.setdefault((one["table"], arm), []).append(Record(key, "ok", metrics=metrics))
-    try:
-        own = Results.load(root, rules, backbone).records
-    except DataError:  # the study has not been run
-        own = ()
     run: dict[tuple[str, str], list[Record]] = {}
-    for record in own:
-        run.setdefault((record.key.dataset, record.key.arm), []).append(record)
-    whole = {key: some for key, some in {**known, **run}.items() if len(some) == len(rules.folds)}
+    for record in RecordStore(root).all(rules.name):
+        key = record.key
+        arm = key.arm if key.backbone in (backbone, "baseline") else f"{key.arm}/{key.backbone}"
+        run.setdefault((key.dataset, arm), []).append(replace(record, key=replace(key, arm=arm)))
+    whole = {
+        (table, arm): some
+        for (table, arm), some in {**known, **run}.items()
+        if len(some) == len(theirs_on(report["file"], table)[report["rival"]])
+    }
     shown = Results([record for some in whole.values() for record in some], rules, backbone)
     return to_rst(study_tables(study, [shown]))
 
