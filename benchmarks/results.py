@@ -4,9 +4,9 @@
     python benchmarks/results.py --data FOLDER --only studies rivals
     python benchmarks/results.py --data FOLDER --only digests     # run nothing: do the pages speak of today's weights?
 
-Steps that record (``published``, ``hdlss``, ``studies``, ``rivals``, ``nano``) go on where they were interrupted. ``studies`` writes
-the tables of its two pages, ``rivals`` and ``figures`` draw; all other figures are read off what is printed. The last step
-fails if a page names a checkpoint that is not the package's.
+Steps that record (``published``, ``hdlss``, ``studies``, ``rivals``, ``nano``) go on where they were interrupted.
+``studies`` writes the tables of its two pages, ``rivals`` and ``figures`` draw; all other figures are read off what is
+printed. The last step fails if a page names a checkpoint that is not the package's.
 """
 
 from __future__ import annotations

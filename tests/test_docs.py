@@ -65,6 +65,8 @@ def test_every_benchmark_with_a_figure_is_a_step_or_says_why_not():
     pages = [DOCS.parent / "README.md", DOCS.parent / "benchmarks" / "README.md", *PAGES]
     text = "".join(page.read_text(encoding="utf-8") for page in pages)
     named = {f"benchmarks/{name}" for name in re.findall(r"(?:benchmarks/|`)(\w+\.py)\b", text)}
+    index = re.findall(r"`(\w+\.py)\b", pages[1].read_text(encoding="utf-8"))
+    assert not [name for name in index if not (pages[1].parent / name).is_file()]
     named = {path for path in named if (DOCS.parent / path).is_file()} | set(re.findall(r"docs/figures/\w+\.py", text))
     parts = {"benchmarks/results.py", "benchmarks/rivals_arms.py", "benchmarks/rivals_table.py"}
     assert named - run - parts == set(results.NOT_MADE) & named
