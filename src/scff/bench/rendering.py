@@ -48,7 +48,7 @@ def study_tables(study: Study, results: Sequence[Results]) -> list[ReportTable]:
 
 def page_tables(study: Study, results: Sequence[Results]) -> list[ReportTable]:
     """The tables of a study for a page of many, which says once (`failures`) what failed in all of them."""
-    reasons = {record.reason for r in results for record in r.records if not record.ok}
+    reasons = {record.reason for r in results for record in r.records if not record.ok and record.reason}
     return [
         replace(table, notes=tuple(note for note in table.notes if not any(reason in note for reason in reasons)))
         for table in study_tables(study, results)
