@@ -122,7 +122,8 @@ def published(root: Path, backbone: str) -> str:
     for record in RecordStore(root).all(rules.name):
         key = record.key
         arm = key.arm if key.backbone in (backbone, "baseline") else f"{key.arm}/{key.backbone}"
-        run.setdefault((key.dataset, arm), []).append(replace(record, key=replace(key, arm=arm)))
+        if record.ok:
+            run.setdefault((key.dataset, arm), []).append(replace(record, key=replace(key, arm=arm)))
     whole = {
         (table, arm): some
         for (table, arm), some in {**known, **run}.items()
