@@ -33,8 +33,10 @@ docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-# Every figure of README and documentation again, by the present code: hours, and an interrupted run goes on. ONLY="studies
-# rivals" makes some of them. Fails if a page names a checkpoint that is not the package's.
+# The benchmarks behind the figures of README and documentation again, by the present code: hours, and what records goes on
+# after an interruption. ONLY="studies rivals" runs some of them; NOT_MADE in the script says which are left out, and why.
+# Tables of the two pages of results are written, other figures are read off what is printed. Fails if a page names a
+# checkpoint that is not the package's.
 results: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/results.py --data $(PANEL) $(if $(ONLY),--only $(ONLY))
 

@@ -25,7 +25,8 @@ from scff.bench.jobs import Job, RunSettings, checkpoint_of
 from scff.bench.layout import Cell, ReportTable, count, label, to_rst
 from scff.bench.panels import Panel, load_panel
 from scff.bench.records import CellKey, Record, RecordStore
-from scff.bench.rendering import study_tables
+from scff.bench.rendering import failures, page_tables, study_tables
+from scff.bench.reports_published import theirs_on
 from scff.bench.results import Results
 from scff.bench.runner import run_jobs
 from scff.bench.studies import Study, get_study
@@ -33,7 +34,7 @@ from scff.errors import DataError
 
 STUDIES = (
     "main", "core-decomposition", "tail", "components", "core-width", "leaf-width", "nuisance", "context-width",
-    "generated-features", "context-reinvestment", "equal-memory", "same-k",
+    "generated-features", "context-reinvestment", "context-reinvestment-small", "equal-memory", "same-k",
 )  # fmt: skip
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 RIVALS = Path(__file__).resolve().parent / "results" / "rivals.jsonl"
@@ -96,32 +97,38 @@ def section(study: Study, results: list[Results], panel: Panel) -> str:
             continue
     if not with_records:
         return "Not run yet.\n"
-    text = to_rst(study_tables(study, with_records))
+    text = to_rst(page_tables(study, with_records))
     for path in write_figures(study, with_records, DOCS / "figures"):
         text += f"\n.. image:: {path.relative_to(DOCS)}\n    :alt: {study.title}, {path.stem}\n"
     return text
 
 
 def published(root: Path, backbone: str) -> str:
-    """Our arms on TabPFN-Wide's folds: of ``scff bench run hdlss``, and of ``rivals.py`` where it has them all."""
+    """Our arms on TabPFN-Wide's folds: of ``scff bench run hdlss``, and of ``rivals.py`` where it has them all.
+
+    Arms with another backbone than the page's keep its name, as in ``auto/nano``.
+    """
     study = get_study("hdlss")
-    rules = get_protocol(study.protocol)
+    rules, (report, *_) = get_protocol(study.protocol), study.reports
     known: dict[tuple[str, str], list[Record]] = {}
     for line in RIVALS.read_text(encoding="utf-8").splitlines():
         one = json.loads(line)
         arm = one["arm"].removesuffix(f"/{backbone}")
-        if one["rows"] == "published" and "error" not in one and arm in ARMS:
+        if one["rows"] == "published" and "error" not in one and arm.partition("/")[0] in ARMS:
             key = CellKey(rules.name, backbone, "", one["table"], "plain", one["seed"], arm)
             metrics = {"accuracy": one["accuracy"], "auc": one["auc"], "nll": one["log_loss"]}
             known.setdefault((one["table"], arm), []).append(Record(key, "ok", metrics=metrics))
-    try:
-        own = Results.load(root, rules, backbone).records
-    except DataError:  # the study has not been run
-        own = ()
     run: dict[tuple[str, str], list[Record]] = {}
-    for record in own:
-        run.setdefault((record.key.dataset, record.key.arm), []).append(record)
-    whole = {key: some for key, some in {**known, **run}.items() if len(some) == len(rules.folds)}
+    for record in RecordStore(root).all(rules.name):
+        key = record.key
+        arm = key.arm if key.backbone in (backbone, "baseline") else f"{key.arm}/{key.backbone}"
+        if record.ok:
+            run.setdefault((key.dataset, arm), []).append(replace(record, key=replace(key, arm=arm)))
+    whole = {
+        (table, arm): some
+        for (table, arm), some in {**known, **run}.items()
+        if len(some) == len(theirs_on(report["file"], table)[report["rival"]])
+    }
     shown = Results([record for some in whole.values() for record in some], rules, backbone)
     return to_rst(study_tables(study, [shown]))
 
@@ -150,6 +157,7 @@ def state(studies: list[str], results: list[Results], panel: Panel) -> str:
     costs = ("Backbone", "Checkpoint", "Protocol", "Cells", "Failed or excluded", "CPU hours", "Hours of loading, wall")
     notes = (
         "A cell is one arm on one fold of one table; studies share cells. Widths of equal-memory's grid come on top.",
+        *(note for r in results for note in failures(r)),
     )
     tables = [ReportTable("What is run", columns, tuple(rows), notes), ReportTable("Cost", costs, tuple(cost))]
     return to_rst(tables).replace("\\`\\`", "``")

@@ -1,11 +1,12 @@
-"""Make every figure of README and documentation again: hours, resumable.
+"""Make the figures of README and documentation again: hours, resumable. What it does not make is in `NOT_MADE`.
 
     python benchmarks/results.py --data FOLDER                    # everything
     python benchmarks/results.py --data FOLDER --only studies rivals
     python benchmarks/results.py --data FOLDER --only digests     # run nothing: do the pages speak of today's weights?
 
-Each step is a command that goes on where it was interrupted. The last one fails if a page names a checkpoint that is
-not the package's.
+Steps that record (``published``, ``hdlss``, ``studies``, ``rivals``, ``nano``) go on where they were interrupted.
+``studies`` writes the tables of its two pages, ``rivals`` and ``figures`` draw; all other figures are read off what is
+printed. The last step fails if a page names a checkpoint that is not the package's.
 """
 
 from __future__ import annotations
@@ -20,22 +21,78 @@ from scff.bench.pages import stale_digests
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.rst")), *sorted((ROOT / "docs").glob("*.md"))]
 RIVALS = ["auto/tabpfn-v1", "auto/nano", "lightgbm", "random-forest", "logistic", "logistic-inner"]
+MANY = ["auto/tabpfn-v1", "auto/nano", "logistic", "lightgbm"]
+
+#: Scripts behind figures of README and documentation that no step runs, and why.
+NOT_MADE = {
+    "benchmarks/nano_speed.py": "needs the sources of another checkout to compare with",
+    "benchmarks/r_tables.py": "loads R packages from the network",
+    "benchmarks/report_browser.py": "needs Chromium",
+    "benchmarks/tabpfn_v1_parity.py": "needs an environment of its own: make parity-tabpfn-v1",
+    "benchmarks/unchanged.py": "compares two states of the code",
+    "docs/figures/screenshots.py": "needs Chromium",
+}
 
 
 def steps(data: str, results: str) -> dict[str, list[list[str]]]:
     """Return the commands of every step, in order."""
-    evaluation = ["evaluation.py", "--panel", data, "--results", results]
-    rivals, figures = ["rivals.py", "--data", data], ROOT / "docs" / "figures"
+    evaluation = ["benchmarks/evaluation.py", "--panel", data, "--results", results]
+    rivals, figures = ["benchmarks/rivals.py", "--data", data], ROOT / "docs" / "figures"
+    hdlss = ["-m", "scff.bench", "run", "hdlss", "--results", results]
+    width = ["benchmarks/width.py", "--model", "nano", "--arms", "auto", "scff", "native"]
+    v1 = f"{ROOT}/benchmarks/results/tabpfn_v1"
     return {
+        "published": [
+            [*hdlss, "--panel", f"{data}/hdlss", "--backbone", "tabpfn-v1"],
+            [*hdlss, "--panel", data, "--datasets", "skf_madelon", "--backbone", "tabpfn-v1"],
+            [*hdlss, "--panel", data, "--datasets", "skf_madelon", "--backbone", "nano"],
+        ],
+        "hdlss": [
+            [*rivals, "--hdlss", "--arms", *RIVALS[:2], "logistic", "logistic-plain", "random-forest"],
+            [*rivals, "--hdlss", "--arms", "geneicl", "native/geneicl", "scff/geneicl", "auto/geneicl"],
+        ],
         "studies": [
             [*evaluation, "--backbone", "tabpfn-v1", "--protocol", "paper"],
             [*evaluation, "--backbone", "nano", "--protocol", "rows-512", "--page", "results_nano.rst"],
         ],
-        "hdlss": [[*rivals, "--hdlss", "--arms", *RIVALS[:2], "logistic", "logistic-plain", "random-forest"]],
-        "rivals": [[*rivals, "--arms", *RIVALS, "--figure", f"{figures}/rivals.png"]],
-        "width": [["width.py"]],
-        "nano": [["nano_quality.py", "--data", data]],
-        "tabpfn-v1": [["tabpfn_v1.py", data, "--out", "benchmarks/results/tabpfn_v1.csv"]],
+        "rivals": [
+            [*rivals, "--arms", *RIVALS, "scff/tabpfn-v1", "--figure", f"{figures}/rivals.png"],
+            [*rivals, "--rows", "64"],
+            [*rivals, "--rows", "256", "512", "--seeds", "2"],
+            [*rivals, "--many", "--rows", "256", "--seeds", "0", "--arms", *MANY],
+        ],
+        "tabpfn-v1": [
+            ["benchmarks/tabpfn_v1.py", data, "--out", f"{v1}.csv"],
+            ["benchmarks/tabpfn_v1_madeline.py", f"{data}/madeline.parquet", "--out", f"{v1}_madeline.csv"],
+        ],
+        "numbers": [["benchmarks/of_numbers.py", f"{data}/regression", "--genes", f"{data}/hdlss"]],
+        "nano": [["benchmarks/nano_quality.py", "--data", data]],
+        "width": [
+            [*width, "--rows", "512", "--queries", "256", "--columns", "1000", "--threads", "1", "0"],
+            [*width, "--rows", "2048", "--queries", "1024", "--columns", "1000", "--threads", "1"],
+            [*width, "--rows", "10000", "--queries", "1024", "--columns", "500", "--threads", "1"],
+            ["benchmarks/width.py"],
+        ],
+        "asking": [["benchmarks/asking.py", "--columns", "2048", "8192"]],
+        "leaves": [
+            ["benchmarks/roofline.py", "--repeats", "1"],
+            ["benchmarks/blocks.py"],
+            ["benchmarks/threads.py"],
+            ["benchmarks/routing.py"],
+        ],
+        "large": [
+            ["benchmarks/very_wide.py", "--source", "parquet"],
+            ["benchmarks/scoring.py"],
+            ["benchmarks/sparse_cells.py"],
+        ],
+        "commands": [
+            ["benchmarks/start.py"],
+            ["benchmarks/load.py", "--repeats", "1"],
+            ["benchmarks/honest_estimate.py"],
+            ["benchmarks/column_effects.py"],
+        ],
+        "figures": [["docs/figures/draw.py"]],
+        "reliability": [["-m", "pytest", "-q", "tests/hostile", "--hostile", "--figures", "docs/reliability.csv"]],
         "digests": [],
     }
 
@@ -55,9 +112,9 @@ def main() -> None:
     args = parser.parse_args()
     known = steps(args.data, args.results)
     for name in args.only or known:
-        for script, *options in known[name]:
-            print(f"{name}: python benchmarks/{script} {' '.join(options)}", flush=True)
-            subprocess.run([sys.executable, str(ROOT / "benchmarks" / script), *options], check=True, cwd=ROOT)
+        for command in known[name]:
+            print(f"{name}: python {' '.join(command)}", flush=True)
+            subprocess.run([sys.executable, *command], check=True, cwd=ROOT)
     if told := stale():
         sys.exit("Not the package's weights: " + "; ".join(told))
 

@@ -213,7 +213,7 @@ def test_scff_and_its_controls_are_the_papers_method_and_auto_is_the_default():
     assert len(hashes) == len(ARMS)  # no two arms do the same
 
 
-CHEAP = sorted(set(ARMS) - {"native-ensemble", "kbest", "lightgbm", "geneicl"}) + [
+CHEAP = sorted(set(ARMS) - {"lightgbm", "geneicl"}) + [
     "prefix-5",
     "scff-leaf-16",
     "bounded-core-leaf-16",

@@ -5,6 +5,7 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -13,22 +14,27 @@ import pytest
 
 from bench_tools import record
 from scff import bench
+from scff.bench.equal_memory import Match, choose_prefix
 from scff.bench.folds import get_protocol
 from scff.bench.records import RecordStore
 from scff.bench.rendering import study_tables
 from scff.bench.results import Results
 from scff.bench.studies import get_study, studies
-from test_bench_tables import LAPTOP, fill
+from test_bench_tables import LAPTOP, TABLES, fill
+
+
+@cache
+def draws(n):
+    return np.random.default_rng(20260920).integers(0, n, (100_000, n))
 
 
 class Files:
     def __init__(self, root):
-        self.cells = {}
-        for path in Path(root).rglob("*.json"):
-            body = json.loads(path.read_text())
-            if body["status"] == "ok":
-                key = body["key"]
-                self.cells[key["dataset"], key["fold"], key["variant"], key["arm"]] = body
+        self.add(json.loads(path.read_text()) for path in Path(root).rglob("*.json"))
+
+    def add(self, bodies):
+        keys = ("dataset", "fold", "variant", "arm")
+        self.cells = {tuple(b["key"][k] for k in keys): b for b in bodies if b["status"] == "ok"}
 
     def pairs(self, a, b, folds=(0, 1, 2), variants=("plain",)):
         places = [(d, f, v) for d, f, v, arm in self.cells if arm == a and f in folds and v in variants]
@@ -42,10 +48,29 @@ class Files:
 
     def interval(self, pairs, metric):
         e = self.effects(pairs, metric)
-        draws = np.random.default_rng(20260920).integers(0, len(e), (100_000, len(e)))
         scale, digits = (100, 3) if metric == "accuracy" else (1, 5)
-        shown = [f"{scale * v:+.{digits}f}" for v in (e.mean(), *np.percentile(e[draws].mean(1), [2.5, 97.5]))]
+        if len(e) < 3:
+            tables = "one table" if len(e) == 1 else f"{len(e)} tables"
+            return f"{scale * e.mean():+.{digits}f} (no interval from {tables})"
+        means = e[draws(len(e))].mean(1)
+        shown = [f"{scale * v:+.{digits}f}" for v in (e.mean(), *np.percentile(means, [2.5, 97.5]))]
         return f"{shown[0]} [{shown[1]}, {shown[2]}]"
+
+    def intervals(self, pairs):
+        return [self.interval(pairs, metric) for metric in ("accuracy", "nll")]
+
+    def agreement(self, pairs):
+        """Median, wins, ties and losses of tables, and the least favourable mean without one of them."""
+        names, cells = sorted({place[0] for place in pairs}), []
+        for metric, scale, digits, sign in (("accuracy", 100, 3, 1), ("nll", 1, 5, -1)):
+            e = self.effects(pairs, metric)
+            wins, losses = int((sign * e > 1e-9).sum()), int((sign * e < -1e-9).sum())
+            without = [np.delete(e, i).mean() for i in range(len(e))]
+            worst = int(np.argmin(sign * np.array(without)))
+            cells.append(f"{scale * np.median(e):+.{digits}f}")
+            cells.append(f"{wins}/{len(e) - wins - losses}/{losses}")
+            cells.append(f"{scale * without[worst]:+.{digits}f} ({names[worst]})")
+        return cells
 
     def plain(self, pairs):
         return [f"{100 * self.effects(pairs, 'accuracy').mean():+.3f}", f"{self.effects(pairs, 'nll').mean():+.5f}"]
@@ -74,6 +99,10 @@ def test_intervals(study, tmp_path):
                 pairs = files.pairs(a, b, folds)
                 assert row[1] == f"{a} − {b}"
                 assert row[3:5] == [files.interval(pairs, m) for m in ("accuracy", "nll")]
+                checked += 1
+        elif report["kind"] == "agreement":
+            for row, (a, b) in zip(shown[report["title"]], contrasts, strict=True):
+                assert row[3:] == files.agreement(files.pairs(a, b))
                 checked += 1
         elif report["kind"] == "maxima":
             pairs = files.pairs(*contrasts[0])
@@ -113,7 +142,7 @@ def test_leaf_width(tmp_path):
         leaves = np.median([a["plan"]["core_leaves"] + a["plan"]["tail_leaves"] for a in mine])
         seconds = np.median([a["seconds"]["total"] for a in mine])
         peak = max(a["memory"]["added"] for a in mine) / 2**30
-        assert row[1:7] == [str(width), f"{leaves:.1f}", *files.plain(pairs), f"{seconds:.3f}", f"{peak:.3f}"]
+        assert row[1:] == [str(width), f"{leaves:.1f}", *files.intervals(pairs), f"{seconds:.3f}", f"{peak:.3f}"]
 
 
 def test_nuisance(tmp_path):
@@ -131,7 +160,7 @@ def test_nuisance(tmp_path):
             for side in ((0, 1), (1, 0))
         ]
         memory = np.median([1 / r for r in files.ratios(pairs)])
-        assert row[1:] == [*levels, *files.plain(pairs), f"{memory:.2f}×"]
+        assert row[1:] == [*levels, *files.intervals(pairs), f"{memory:.2f}×"]
 
 
 def test_equal_memory(tmp_path):
@@ -162,7 +191,7 @@ def test_core_width(tmp_path):
         inside = {p: two for p, two in every.items() if low <= two[0]["plan"]["core"] <= high}
         memory = np.median([1 / r for r in files.ratios(inside)])
         tables = str(len({p[0] for p in inside}))
-        rows.append(["nano", name, tables, str(len(inside)), *files.plain(inside), f"{memory:.2f}×"])
+        rows.append(["nano", name, tables, str(len(inside)), *files.intervals(inside), f"{memory:.2f}×"])
     assert shown == rows
 
 
@@ -175,8 +204,10 @@ def test_context_width(tmp_path):
             peak, time = (a[x][y] / b[x][y] for x, y in (("memory", "added"), ("seconds", "total")))
             head = ["nano", d, str(a["n_columns"]), str(a["n_support"])]
             rows.append([*head, *files.plain({(d, f, v): (a, b)}), f"{peak:.2f}×", f"{time:.2f}×"])
-    assert sorted(shown) == sorted(rows)
+    assert sorted(row for row in shown if row[1] != "all 4") == sorted(rows)
     assert len(rows) == 12
+    for row, context in zip([row for row in shown if row[1] == "all 4"], (128, 512, 2048), strict=True):
+        assert row[4:6] == files.intervals(files.pairs("scff", "native", (0,), (f"context-{context}",)))
 
 
 def test_same_k(tmp_path):
@@ -191,25 +222,54 @@ def test_same_k(tmp_path):
         speed = np.median([b["seconds"]["predict"] / a["seconds"]["predict"] for a, b in mine.values()])
         memory = f"{np.median(files.ratios(mine)):.2f}×"
         cells = [str(len(mine)), f"{min(widths)}–{max(widths)}", f"{speed:.2f}×", memory]
-        assert row[2:] == [*cells, *files.plain(mine)]
+        assert row[2:] == [*cells, *(files.plain(mine) if row[1] in TABLES else files.intervals(mine))]
 
 
-def test_context_reinvestment(tmp_path):
-    contexts = [f"context-{n}" for n in (2048, 3840, 7680, 15360)]
+@pytest.mark.parametrize(
+    ("study", "sizes"),
+    [("context-reinvestment", (2048, 3840, 7680, 15360)), ("context-reinvestment-small", (128, 256, 512, 1024, 2048))],
+)
+def test_context_reinvestment(study, sizes, tmp_path):
+    contexts = [f"context-{n}" for n in sizes]
     fill(tmp_path, ["native", "mass-huber"], contexts, folds=(0,))
-    files, shown = Files(tmp_path), tables_of("context-reinvestment", tmp_path)
-    expected = {}
+    files, shown = Files(tmp_path), tables_of(study, tmp_path)
+    expected, fitting = {}, {}
     for (d, _, v, arm), native in files.cells.items():
-        if (arm, v) == ("native", "context-2048"):
-            budget = 1.02 * native["memory"]["added"]
+        if (arm, v) == ("native", contexts[0]):
             there = [files.cells[d, 0, c, "mass-huber"] for c in contexts]
-            fits = [x for x in there if x["memory"]["added"] <= budget]
+            shares = [x["memory"]["added"] / native["memory"]["added"] for x in there]
+            fits = [(x, share) for x, share in zip(there, shares, strict=True) if share <= 1.02]
             if fits:  # the records here all say 64 support rows, so the first of them
-                share = fits[0]["memory"]["added"] / native["memory"]["added"]
-                pair = {(d, 0, v): (fits[0], native)}
-                expected[d] = ["nano", d, "300", "64 / 64", f"{share:.2f}×", *files.plain(pair)]
-    assert expected
+                pair = fitting[d, 0, v] = (fits[0][0], native)
+                cells = ["64 / 64", f"{fits[0][1]:.2f}×", *files.plain({(d, 0, v): pair})]
+            else:
+                cells = ["64 / none fits", f"{min(shares):.2f}×", "–", "–"]
+            expected[d] = ["nano", d, "300", *cells]
+    if len(fitting) > 1:
+        name, share = f"all {len(fitting)}", np.median(files.ratios(fitting))
+        expected[name] = ["nano", name, "", "", f"{share:.2f}×", *files.intervals(fitting)]
+    assert fitting
     assert {row[1]: row for row in shown["Context bought with memory"]} == expected
+    if study.endswith("small"):
+        rows = shown["Every context, within the budget or not"]
+        assert len(rows) == len(TABLES) * len(sizes)
+        assert {tuple(row[5:]) for row in rows} >= {tuple(files.plain({p: two})) for p, two in fitting.items()}
+
+
+def test_a_leaf_is_as_wide_as_the_backbones(tmp_path):
+    # Widths, bins and names are those of tabpfn-v1, which takes at most 100 columns a leaf.
+    fill(tmp_path, ["native", "raw-core", "bounded-core", "scff-leaf-32", "scff-leaf-64", "scff-leaf-128"])
+    narrow = Results.load(tmp_path, LAPTOP, "nano")
+    assert narrow.leaf_width == 128
+    narrow.backbone = "tabpfn-v1"
+    assert narrow.leaf_width == 100
+    (bins,) = study_tables(get_study("core-width"), [narrow])
+    assert [row[1].text for row in bins.rows] == ["K ≤ 100", "101–200", "K > 200"]
+    (leaves,) = study_tables(get_study("leaf-width"), [narrow])
+    assert [row[1].text for row in leaves.rows] == ["32", "64", "100"]
+    assert leaves.notes[-1] == "tabpfn-v1 takes at most 100 columns a leaf: its 128 are these."
+    assert choose_prefix(5, {120: 6}, 120, 128) == Match(120, strict=False)
+    assert choose_prefix(5, {120: 6}, 120, 100) is None
 
 
 def test_generated_features(tmp_path):
@@ -228,15 +288,16 @@ def test_generated_features(tmp_path):
             e = sign * files.effects(pairs, metric)
             wins, losses = (e > 1e-9).sum(), (e < -1e-9).sum()
             counts.append(f"{wins}/{len(e) - wins - losses}/{losses}")
-        assert row[2:] == [*files.plain(pairs), f"{files.effects(pairs, 'auc').mean():+.5f}", *counts]
+        assert row[2:] == [*files.intervals(pairs), f"{files.effects(pairs, 'auc').mean():+.5f}", *counts]
 
 
 def test_auto_beside_the_papers_method(tmp_path):
     fill(tmp_path, ["native", "scff", "auto"])
     files, shown = Files(tmp_path), tables_of("main", tmp_path)
     for row, b in zip(shown["The library's default beside the paper's method"], ("native", "scff"), strict=True):
-        pairs = files.pairs("auto", b)
-        assert row[1:] == [f"auto − {b}", "4", *(files.interval(pairs, m) for m in ("accuracy", "nll"))]
+        assert row[1:] == [f"auto − {b}", "4", *files.intervals(files.pairs("auto", b))]
+    for row, b in zip(shown["The library's default, table by table"], ("native", "scff"), strict=True):
+        assert row[1:] == [f"auto − {b}", "4", *files.agreement(files.pairs("auto", b, (1, 2)))]
 
 
 def test_published_folds_fold_by_fold(tmp_path):

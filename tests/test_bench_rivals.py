@@ -1,5 +1,6 @@
 """Rivals as arms, folders without an index, and folds that others published."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from scff.bench.panels import load_panel
 from scff.bench.paper import printed
 from scff.bench.records import RecordStore
 from scff.bench.rendering import study_tables
+from scff.bench.reports_published import theirs_on
 from scff.bench.results import Results, seconds_of
 from scff.bench.studies import get_study
 from scff.bench.variants import make_task
@@ -102,6 +104,10 @@ def test_the_published_folds_are_cut_as_published():
         np.testing.assert_array_equal(split.query, rows[theirs[fold][1]])
     with pytest.raises(DataError, match="9 folds"):
         make_split(rng.integers(0, 2, 2600), "madelon", 9, protocol)
+    assert protocol.choose("all", 2600) == tuple(range(9))
+    assert protocol.choose("all", 62) == protocol.choose("all") == protocol.folds
+    assert {len(scores) for scores in theirs_on("tabpfn-wide.csv", "skf_madelon").values()} == {9}
+    assert theirs_on("tabpfn-wide.csv", "musk") == {}
 
 
 def test_one_table_alone_says_that_it_has_no_interval(tmp_path):
@@ -125,6 +131,23 @@ def test_a_results_folder_tells_what_was_run(tmp_path):
     assert Results.find(tmp_path) == ("laptop", ["nano"])
     with pytest.raises(DataError, match="under the protocol 'paper'"):
         Results.find(tmp_path, "paper")
+
+
+def test_a_file_of_records_is_read_like_a_folder(tmp_path):
+    records = [record(arm, "a", fold, accuracy=0.1 * fold) for fold in range(3) for arm in ("native", "scff")]
+    older = replace(records[0], key=replace(records[0].key, checkpoint="d" * 12))
+    packed = tmp_path / "records.jsonl"
+    lines = [json.dumps(json.loads(one.to_json()), separators=(",", ":")) + "\n" for one in (older, *records)]
+    packed.write_text("".join(lines))
+    for one in records:
+        RecordStore(tmp_path).write(one)
+    assert Results.find(packed) == Results.find(tmp_path) == ("laptop", ["nano"])
+    loaded = [Results.load(root, get_protocol("laptop"), "nano") for root in (packed, tmp_path)]
+    assert loaded[0].checkpoint == "c" * 12
+    tables = [study_tables(get_study("main"), [results]) for results in loaded]
+    assert tables[0] == tables[1]
+    with pytest.raises(DataError, match="no records of 'tabicl-v2'"):
+        Results.load(packed, get_protocol("laptop"), "tabicl-v2")
 
 
 def test_tables_of_the_papers_registry_stand_beside_its_backbones(tmp_path):

@@ -13,7 +13,7 @@ from scff.bench.equal_memory import choose_prefix, matched_pairs
 from scff.bench.figures import write_figures
 from scff.bench.folds import get_protocol
 from scff.bench.records import RecordStore
-from scff.bench.rendering import study_tables, write_tables
+from scff.bench.rendering import failures, page_tables, study_tables, write_tables
 from scff.bench.reports import make
 from scff.bench.results import Results
 from scff.bench.studies import get_study, studies
@@ -165,6 +165,17 @@ def test_incomplete_pairs_are_left_out_by_name(tmp_path):
     assert "Left out: e (scff: out of memory)." in notes
     assert "Left out: f (the two arms saw different rows)." in notes
     assert "Left out: g (the two arms used different query chunks)." in notes
+
+
+def test_a_page_says_once_what_failed(tmp_path):
+    fill(tmp_path, ["native", "scff", "auto"])
+    results = Results.load(tmp_path, LAPTOP, "nano")
+    whole, page = (make_tables(get_study("main"), [results]) for make_tables in (study_tables, page_tables))
+    assert [table.rows for table in page] == [table.rows for table in whole]
+    assert sum("Left out: e" in note for table in whole for note in table.notes) >= 3
+    assert not any("Left out" in note for table in page for note in table.notes)
+    assert page[0].notes == whole[0].notes[:1]
+    assert failures(results) == ["Left out: e, all arms but native (out of memory)."]
 
 
 @pytest.mark.parametrize("study", [s for s in studies() if s not in ("main", "equal-memory", "hdlss")])

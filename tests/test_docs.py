@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import textwrap
 import tomllib
@@ -36,6 +37,40 @@ def test_blocks_run(page, tmp_path, monkeypatch):
         else:
             assert language == "console"
             assert all(row.startswith("$ ") for row in code.strip().splitlines())
+
+
+#: Pages with figures, and whose weights these were measured with.
+MEASURED = {
+    "README.md": ("tabpfn-v1", "nano"),
+    "docs/index.rst": ("tabpfn-v1", "nano"),
+    "docs/beyond.rst": ("tabpfn-v1", "nano"),
+    "docs/quality.rst": ("tabpfn-v1", "nano"),
+    "docs/performance.rst": ("nano",),
+    "docs/results.rst": ("tabpfn-v1", "nano"),
+    "docs/results_nano.rst": ("nano",),
+}
+
+
+@pytest.mark.parametrize("page", MEASURED)
+def test_a_page_with_figures_names_the_weights_behind_them(page):
+    text = (DOCS.parent / page).read_text(encoding="utf-8")
+    assert not [name for name in MEASURED[page] if known_digests()[name][:12] not in text]
+
+
+def test_every_benchmark_with_a_figure_is_a_step_or_says_why_not():
+    spec = importlib.util.spec_from_file_location("results", DOCS.parent / "benchmarks" / "results.py")
+    results = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(results)
+    run = {command[0] for commands in results.steps("", "").values() for command in commands}
+    pages = [DOCS.parent / "README.md", DOCS.parent / "benchmarks" / "README.md", *PAGES]
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    named = {f"benchmarks/{name}" for name in re.findall(r"(?:benchmarks/|`)(\w+\.py)\b", text)}
+    index = re.findall(r"`(\w+\.py)\b", pages[1].read_text(encoding="utf-8"))
+    assert not [name for name in index if not (pages[1].parent / name).is_file()]
+    named = {path for path in named if (DOCS.parent / path).is_file()} | set(re.findall(r"docs/figures/\w+\.py", text))
+    parts = {"benchmarks/results.py", "benchmarks/rivals_arms.py", "benchmarks/rivals_table.py"}
+    assert named - run - parts == set(results.NOT_MADE) & named
+    assert all((DOCS.parent / path).is_file() for path in {*run, *results.NOT_MADE} - {"-m"})
 
 
 def test_every_checkpoint_on_a_page_is_the_packages():

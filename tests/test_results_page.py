@@ -9,7 +9,7 @@ import pytest
 from scff.bench.folds import get_protocol
 from scff.bench.layout import to_rst
 from scff.bench.records import Record
-from scff.bench.rendering import study_tables
+from scff.bench.rendering import page_tables
 from scff.bench.results import Results
 from scff.bench.studies import get_study
 
@@ -38,15 +38,16 @@ def results(page):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_twelve_studies(page):
-    assert len(studies(page)) == 12
+def test_the_papers_twelve_studies_and_one_of_ours(page):
+    assert len(studies(page)) == 13
+    assert "context-reinvestment-small" in studies(page)
 
 
 @pytest.mark.parametrize(("page", "name"), [(page, name) for page in PAGES for name in studies(page)])
 def test_the_page_is_the_records(page, name):
     part = text(page).split(f".. results:{name}:begin\n")[1].split(f".. results:{name}:end")[0].strip()
     if "list-table" in part:
-        assert part.startswith(to_rst(study_tables(get_study(name), [results(page)])).strip())
+        assert part.startswith(to_rst(page_tables(get_study(name), [results(page)])).strip())
     else:
         assert part.startswith(("Not run yet.", "No table here"))
 

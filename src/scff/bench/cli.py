@@ -31,6 +31,9 @@ app = typer.Typer(
 Engine = Literal["local", "ray"]
 StudyArgument = Annotated[str, typer.Argument(help="Name of a study (`scff bench list`) or a TOML file.")]
 ResultsOption = Annotated[Path, typer.Option("--results", "-o", help="Results folder.")]
+ShownResultsOption = Annotated[
+    Path, typer.Option("--results", "-o", help="Results folder, or a file with a record to a line.")
+]
 PanelOption = Annotated[str, typer.Option(help="paper-18, tabprep-11, or a folder of Parquet or CSV files.")]
 TargetOption = Annotated[str | None, typer.Option(help="Label column, for a folder whose index does not name it.")]
 GroupsOption = Annotated[str | None, typer.Option(help="Column of groups that no fold divides.")]
@@ -158,11 +161,13 @@ def tables(
     backbone: BackbonesOption = None,
     protocol: ShownOption = None,
     quick: QuickOption = False,
-    results: ResultsOption = Path("bench-results"),
+    results: ShownResultsOption = Path("bench-results"),
     output: Annotated[Path | None, typer.Option(help="Folder; tables in the results folder by default.")] = None,
 ) -> None:
     """Tables of a study as Markdown, LaTeX and HTML, and the records behind every cell."""
-    _show_tables(*_load(study, results, "quick" if quick else protocol, backbone), output or results / "tables")
+    _show_tables(
+        *_load(study, results, "quick" if quick else protocol, backbone), output or _folder(results) / "tables"
+    )
 
 
 @app.command()
@@ -171,7 +176,7 @@ def figures(
     backbone: BackbonesOption = None,
     protocol: ShownOption = None,
     quick: QuickOption = False,
-    results: ResultsOption = Path("bench-results"),
+    results: ShownResultsOption = Path("bench-results"),
     output: Annotated[Path | None, typer.Option(help="Folder; figures in the results folder by default.")] = None,
     format: Annotated[str, typer.Option(help="svg, pdf or png.")] = "svg",
 ) -> None:
@@ -179,7 +184,7 @@ def figures(
     from scff.bench.figures import write_figures
 
     declared, loaded = _load(study, results, "quick" if quick else protocol, backbone)
-    paths = write_figures(declared, loaded, output or results / "figures", f".{format}")
+    paths = write_figures(declared, loaded, output or _folder(results) / "figures", f".{format}")
     out.print("Written: " + (", ".join(map(str, paths)) or "nothing, the study declares no figure"), soft_wrap=True)
 
 
@@ -205,6 +210,11 @@ def _load(study: str, root: Path, protocol: str | None, backbones: str | None) -
     shown = ", ".join(f"{r.backbone} ({r.checkpoint})" for r in loaded)
     out.print(f"Protocol {name}, backbone {shown}", soft_wrap=True)
     return declared, loaded
+
+
+def _folder(results: Path) -> Path:
+    """Where tables go: into the results folder, or where that of a run would be."""
+    return Path("bench-results") if results.is_file() else results
 
 
 def _threads(jobs: int) -> int:

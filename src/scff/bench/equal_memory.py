@@ -11,11 +11,9 @@ from scff.bench import layout as t
 from scff.bench.layout import ReportTable, exclusion_notes
 from scff.bench.paper import printed
 from scff.bench.reports import interval_cell, report, with_paper
-from scff.bench.results import Exclusion, Pair, Pairs, Results, peak_of
+from scff.bench.results import PAPER_LEAF, Exclusion, Pair, Pairs, Results, peak_of
 
 __all__ = ["Match", "choose_prefix", "matched_pairs"]
-
-_LEAF = 128
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,7 @@ class Match:
     strict: bool
 
 
-def choose_prefix(budget: float, peaks: Mapping[int, float], core: int) -> Match | None:
+def choose_prefix(budget: float, peaks: Mapping[int, float], core: int, leaf: int = PAPER_LEAF) -> Match | None:
     """The widest prefix whose peak is within the budget. Only memory comes in here, no quality.
 
     Parameters
@@ -38,6 +36,8 @@ def choose_prefix(budget: float, peaks: Mapping[int, float], core: int) -> Match
     core : int
         Width of the Core. Where it is at most one leaf the two routes are the same, and a difference of their peaks
         is measurement noise: if nothing fits, the whole Core is taken and marked as not strict.
+    leaf : int, default=128
+        Columns of the backbone's widest leaf.
 
     Returns
     -------
@@ -51,7 +51,7 @@ def choose_prefix(budget: float, peaks: Mapping[int, float], core: int) -> Match
     fitting = [width for width, peak in peaks.items() if peak <= budget]
     if fitting:
         return Match(max(fitting), True)
-    return Match(core, False) if core <= _LEAF and core in peaks else None
+    return Match(core, False) if core <= leaf and core in peaks else None
 
 
 def matched_pairs(r: Results) -> tuple[Pairs, frozenset[tuple[str, int]]]:
@@ -65,7 +65,7 @@ def matched_pairs(r: Results) -> tuple[Pairs, frozenset[tuple[str, int]]]:
             if bounded is None or not prefixes:
                 continue
             peaks = {width: peak_of(record) for width, record in prefixes.items()}
-            match = choose_prefix(peak_of(bounded), peaks, bounded.plan["core"])
+            match = choose_prefix(peak_of(bounded), peaks, bounded.plan["core"], r.leaf_width)
             if match is None:
                 excluded.append(Exclusion(dataset, fold, "no single leaf of the grid fits the folded peak"))
                 continue
@@ -81,16 +81,18 @@ def _width(pair: Pair) -> int:
 
 @report("equal-memory")
 def _scopes(results: Sequence[Results]) -> list[ReportTable]:
-    rows, paper, excluded = [], [], list[Exclusion]()
+    rows, paper, excluded, shown = [], [], list[Exclusion](), set[str]()
     for r in results:
         pairs, strict = matched_pairs(r)
         excluded += pairs.excluded
+        shown.update(pairs.datasets)
         loose = {pair.dataset for pair in pairs.complete if (pair.dataset, pair.fold) not in strict}
         core = {d: np.median([p.a.plan["core"] for p in pairs.complete if p.dataset == d]) for d in pairs.datasets}
+        wide = {dataset for dataset, width in core.items() if width > r.leaf_width}
         scopes = (
             ("All tables", "all", pairs),
             ("Every fold within budget", "strict", pairs.where(lambda p, loose=loose: p.dataset not in loose)),  # type: ignore[misc]
-            ("Core wider than a leaf", "core-above-leaf", pairs.where(lambda p, core=core: core[p.dataset] > _LEAF)),  # type: ignore[misc]
+            ("Core wider than a leaf", "core-above-leaf", pairs.where(lambda p, wide=wide: p.dataset in wide)),  # type: ignore[misc]
         )
         for name, key, some in scopes:
             if some.complete:
@@ -108,7 +110,7 @@ def _scopes(results: Sequence[Results]) -> list[ReportTable]:
         "Backbone", "Scope", "Tables", "Folds", "Median K", "Median k", "ΔAcc. pp [95% CI]", "ΔNLL [95% CI]",
     )  # fmt: skip
     notes = ("Bounded Core (K columns) minus the widest single leaf (k columns) within its measured peak.",)
-    return [with_paper("Equal memory", columns, rows, paper, notes + exclusion_notes(excluded))]
+    return [with_paper("Equal memory", columns, rows, paper, notes + exclusion_notes(excluded, shown))]
 
 
 @report("equal-memory-datasets")

@@ -118,7 +118,7 @@ def _core_memory(figure: Figure, r: Results) -> bool:
     ax = figure.subplots()
     ratio = np.array(pairs.peaks("a")) / np.array(pairs.peaks("b"))
     ax.scatter([pair.b.plan["core"] for pair in pairs.complete], ratio, s=14, color=_FOLDED)
-    ax.axvline(128, color="0.6", linestyle=":")
+    ax.axvline(r.leaf_width, color="0.6", linestyle=":")
     ax.axhline(1, color="0.6", linewidth=0.8)
     ax.set(xscale="log", yscale="log", xlabel="Core width K (dotted: one leaf)", ylabel="raw / bounded peak")
     ax.set_title(f"Peak of the Core in one leaf over its peak folded, {r.backbone}")
@@ -127,7 +127,7 @@ def _core_memory(figure: Figure, r: Results) -> bool:
 
 def _equal_memory(figure: Figure, r: Results) -> bool:
     pairs, _ = matched_pairs(r)
-    wide = pairs.where(lambda pair: pair.a.plan["core"] > 128)
+    wide = pairs.where(lambda pair: pair.a.plan["core"] > r.leaf_width)
     if not wide.complete:
         return False
     left, right = figure.subplots(1, 2)

@@ -60,12 +60,13 @@ class Protocol:
     max_features: int | None = None
     scheme: str = "stratified"
 
-    def choose(self, which: str) -> tuple[int, ...]:
-        """The folds called "all", "locked" or "development" that this protocol runs."""
+    def choose(self, which: str, rows: int | None = None) -> tuple[int, ...]:
+        """The folds called "all", "locked" or "development" that this protocol runs, of a table of so many rows."""
         named = {"all": self.folds, "locked": self.locked, "development": self.development}
         if which not in named:
             raise DataError(f"folds must be one of {', '.join(named)}, not {which!r}.")
-        return tuple(fold for fold in named[which] if fold in self.folds)
+        there = self.n_folds if self.scheme != "repeated" or rows is None else 3 * _repeats(rows)
+        return tuple(fold for fold in named[which] if fold in self.folds and fold < there)
 
 
 def protocols() -> dict[str, Protocol]:
@@ -166,10 +167,14 @@ def make_split(
     return Split(fold, support.astype(np.int64), np.sort(query[: protocol.query_cap]).astype(np.int64))
 
 
+def _repeats(rows: int) -> int:
+    return _REPEATS if rows < _LONG else _REPEATS_LONG
+
+
 def _repeated(y: npt.NDArray[Any], fold: int, protocol: Protocol) -> Split:
     """A fold as TabPFN-Wide's authors cut it; on long tables they repeat three times only."""
     order = shuffle(np.arange(len(y)), random_state=protocol.split_seed)
-    repeats = _REPEATS if len(y) < _LONG else _REPEATS_LONG
+    repeats = _repeats(len(y))
     if fold >= 3 * repeats:
         raise DataError(f"A table of {len(y)} rows has {3 * repeats} folds under {protocol.name!r}, no fold {fold}.")
     folds = RepeatedStratifiedKFold(n_splits=3, n_repeats=repeats, random_state=protocol.split_seed)

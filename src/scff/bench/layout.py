@@ -6,7 +6,7 @@ import html
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,14 +96,24 @@ def paper_cell(text: str | None) -> Cell:
     return Cell(text or "–", None)
 
 
-def exclusion_notes(excluded: Sequence[Exclusion]) -> tuple[str, ...]:
-    """One sentence for every reason why pairs were left out."""
-    reasons: dict[str, list[str]] = {}
+def exclusion_notes(excluded: Sequence[Exclusion], shown: Collection[str] = ()) -> tuple[str, ...]:
+    """One sentence for every reason why pairs were left out; of tables that are ``shown``, which folds.
+
+    Examples
+    --------
+    >>> exclusion_notes([Exclusion("a", 1, "why"), Exclusion("a", 3, "why"), Exclusion("b", 1, "why")], shown=["a"])
+    ('Left out: a (fold 1, 3), b (why).',)
+    """
+    reasons: dict[str, dict[str, list[int]]] = {}
     for item in excluded:
-        names = reasons.setdefault(item.reason, [])
-        if item.dataset not in names:
-            names.append(item.dataset)
-    return tuple(f"Left out: {', '.join(names)} ({reason})." for reason, names in reasons.items())
+        folds = reasons.setdefault(item.reason, {}).setdefault(item.dataset, [])
+        if item.fold not in folds:
+            folds.append(item.fold)
+    notes = []
+    for reason, tables in reasons.items():
+        names = [f"{d} (fold {', '.join(map(str, folds))})" if d in shown else d for d, folds in tables.items()]
+        notes.append(f"Left out: {', '.join(names)} ({reason}).")
+    return tuple(notes)
 
 
 def to_markdown(tables: Sequence[ReportTable]) -> str:

@@ -154,7 +154,7 @@ class Record:
 
 
 class RecordStore:
-    """The records of a results folder.
+    """The records of a results folder, or of a file that has one to a line, which is only read.
 
     Parameters
     ----------
@@ -178,8 +178,20 @@ class RecordStore:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, lambda temporary: temporary.write_text(record.to_json(), encoding="utf-8"))
 
+    def models(self) -> list[tuple[str, str, str]]:
+        """Protocol, backbone and checkpoint of what is there, the newest last; of a file the last of its lines."""
+        if self.root.is_file():
+            keys = [record.key for record in self.all()]
+            return list(dict.fromkeys((key.protocol, key.backbone, key.checkpoint) for key in reversed(keys)))[::-1]
+        folders = sorted((self.root / "records").glob("*/*@*"), key=_newest)
+        return [(path.parent.name, *path.name.split("@", 1)) for path in folders]  # type: ignore[misc]
+
     def all(self, protocol: str = "") -> Iterator[Record]:
         """Every sound record, or those of one protocol, in the order of paths."""
+        if self.root.is_file():
+            lines = self.root.read_text(encoding="utf-8").splitlines()
+            yield from (r for r in map(Record.from_json, lines) if protocol in ("", r.key.protocol))
+            return
         for path in sorted((self.root / "records" / protocol).rglob("*.json")):
             record = self._read(path)
             if record is not None:
@@ -193,6 +205,10 @@ class RecordStore:
         except (CorruptRecord, UnicodeDecodeError) as error:
             logger.warning("%s is corrupt (%s) and will be run again", path, error)
             return None
+
+
+def _newest(folder: Path) -> float:
+    return max((file.stat().st_mtime for file in folder.rglob("*.json")), default=0.0)
 
 
 def _checksum(body: dict[str, Any]) -> str:

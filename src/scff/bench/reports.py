@@ -95,17 +95,9 @@ def _main(results: Sequence[Results]) -> list[ReportTable]:
         found = printed("main", r.backbone)
         paper.append(found and f"{found['accuracy']:+.3f} pp, {found['nll']:+.5f}")
     columns = (
-        "Backbone",
-        "Tables",
-        "Folds",
-        "ΔAcc. pp",
-        "Error reduction",
-        "ΔNLL",
-        "NLL reduction",
-        "Median speed",
-        "Median memory",
-        "Memory, ratio of maxima",
-    )
+        "Backbone", "Tables", "Folds", "ΔAcc. pp", "Error reduction", "ΔNLL", "NLL reduction", "Median speed",
+        "Median memory", "Memory, ratio of maxima",
+    )  # fmt: skip
     notes = (
         "SCFF minus native over all folds. Quality is macro over tables; speed and memory are native / SCFF, medians "
         "over paired folds; the ratio of maxima divides the largest native peak by the largest SCFF peak.",
@@ -138,6 +130,14 @@ def _intervals(
     which = {"all": "All folds", "locked": "Locked folds", "development": "Development fold"}[folds]
     notes = (f"{which}; folds averaged within a table, then 100,000 paired bootstrap resamples of tables.",)
     return [with_paper(title, columns, rows, printed_rows, notes + notes_of(excluded))]
+
+
+def effect_cells(pairs: Pairs) -> tuple[Cell, Cell]:
+    """Effects on accuracy and NLL, as they are: of a single table, say, which has no interval."""
+    return (
+        t.points(stats.macro_mean(pairs.effects("accuracy")), pairs.sources),
+        t.nats(stats.macro_mean(pairs.effects("nll")), pairs.sources),
+    )
 
 
 def interval_cell(pairs: Pairs, metric: str) -> Cell:

@@ -1,4 +1,4 @@
-"""The tables of the mechanism studies: Core, Tail, components, leaf width, context, nuisance, generated features."""
+"""The tables of the mechanism studies: Core, Tail, components, leaf width, nuisance, generated features, same K."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from scff.bench import stats
 from scff.bench.layout import Cell, ReportTable
 from scff.bench.metrics import METRICS
 from scff.bench.paper import printed
-from scff.bench.reports import interval_cell, notes_of, paper_effect, report, with_paper
-from scff.bench.results import Exclusion, Pairs, Results, peak_of
+from scff.bench.reports import effect_cells, interval_cell, notes_of, paper_effect, report, with_paper
+from scff.bench.results import Exclusion, Pairs, Results
 
-__all__ = ["WIDTH_BINS"]
+__all__ = ["nuisance_doses"]
 
-WIDTH_BINS = (("K ≤ 128", "to-128", 0, 128), ("129–256", "129-256", 129, 256), ("K > 256", "above-256", 257, 10**9))
+_EFFECTS = ("ΔAcc. pp [95% CI]", "ΔNLL [95% CI]")
 _COMPONENTS = (
     ("random-routing", "Random Core/Tail assignment"),
     ("centred", "Centred Tail (no Core projection)"),
@@ -28,10 +28,16 @@ _COMPONENTS = (
 )
 
 
-def _effect_cells(pairs: Pairs) -> tuple[Cell, Cell]:
+def _interval_cells(pairs: Pairs) -> tuple[Cell, Cell]:
+    return interval_cell(pairs, "accuracy"), interval_cell(pairs, "nll")
+
+
+def _width_bins_of(leaf: int) -> tuple[tuple[str, str, int, int], ...]:
+    """One leaf, two leaves, more: name, the paper's key, narrowest and widest Core."""
     return (
-        t.points(stats.macro_mean(pairs.effects("accuracy")), pairs.sources),
-        t.nats(stats.macro_mean(pairs.effects("nll")), pairs.sources),
+        (f"K ≤ {leaf}", "to-128", 0, leaf),
+        (f"{leaf + 1}–{2 * leaf}", "129-256", leaf + 1, 2 * leaf),
+        (f"K > {2 * leaf}", "above-256", 2 * leaf + 1, 10**9),
     )
 
 
@@ -40,16 +46,21 @@ def _width_bins(results: Sequence[Results]) -> list[ReportTable]:
     rows, paper = [], []
     for r in results:
         pairs = r.pairs("bounded-core", "raw-core")
-        for name, key, low, high in WIDTH_BINS:
+        for name, key, low, high in _width_bins_of(r.leaf_width):
             inside = pairs.where(lambda p, low=low, high=high: low <= p.a.plan["core"] <= high)  # type: ignore[misc]
             if inside.complete:
                 src = inside.sources
                 counts = (t.count(len(inside.datasets), src), t.count(len(inside.complete), src))
                 ratio = stats.median_of_paired_ratios(inside.peaks("b"), inside.peaks("a"))
-                rows.append((t.label(r.backbone), t.label(name), *counts, *_effect_cells(inside), t.times(ratio, src)))
+                rows.append(
+                    (t.label(r.backbone), t.label(name), *counts, *_interval_cells(inside), t.times(ratio, src))
+                )
                 paper.append(paper_effect("core-width", r.backbone, key))
-    columns = ("Backbone", "Core K", "Tables", "Folds", "ΔAcc. pp", "ΔNLL", "Raw / bounded memory")
-    notes = ("Bounded minus raw Core; a table may contribute folds to neighbouring bins.",)
+    columns = ("Backbone", "Core K", "Tables", "Folds", *_EFFECTS, "Raw / bounded memory")
+    notes = (
+        "Bounded minus raw Core, by Cores of one leaf, of two and of more; a table may contribute folds to "
+        "neighbouring bins.",
+    )
     return [with_paper("Same Core by selected width", columns, rows, paper, notes)]
 
 
@@ -97,7 +108,7 @@ def _components(results: Sequence[Results]) -> list[ReportTable]:
 
 @report("leaf-width")
 def _leaf_width(results: Sequence[Results]) -> list[ReportTable]:
-    rows, paper, names = [], [], list[str]()
+    rows, paper, names, narrow = [], [], list[str](), list[str]()
     for r in results:
         for width in (32, 64, 128):
             pairs = r.pairs(f"scff-leaf-{width}", "native")
@@ -107,37 +118,15 @@ def _leaf_width(results: Sequence[Results]) -> list[ReportTable]:
                 leaves = float(np.median([plan["core_leaves"] + plan["tail_leaves"] for plan in plans]))
                 seconds = float(np.median(pairs.seconds("a")))
                 peak = max(pairs.peaks("a")) / 2**30
-                head = (t.label(r.backbone), t.count(width), t.count(leaves, src, 1))
-                rows.append((*head, *_effect_cells(pairs), t.count(seconds, src, 3), t.count(peak, src, 3)))
+                head = (t.label(r.backbone), t.count(min(width, r.leaf_width)), t.count(leaves, src, 1))
+                rows.append((*head, *_interval_cells(pairs), t.count(seconds, src, 3), t.count(peak, src, 3)))
+                if width > r.leaf_width:
+                    narrow.append(f"{r.backbone} takes at most {r.leaf_width} columns a leaf: its {width} are these.")
                 paper.append(paper_effect("leaf-width", r.backbone, str(width)))
                 names = list(dict.fromkeys(names + list(pairs.datasets)))
-    columns = ("Backbone", "M", "Median leaves", "ΔAcc. pp", "ΔNLL", "Median seconds", "Largest peak GiB")
-    notes = (f"SCFF minus native on {', '.join(names)}.",)
+    columns = ("Backbone", "M", "Median leaves", *_EFFECTS, "Median seconds", "Largest peak GiB")
+    notes = (f"SCFF minus native on {', '.join(names)}.", *narrow)
     return [with_paper("Leaf width", columns, rows, paper, notes)]
-
-
-@report("context")
-def _context(results: Sequence[Results]) -> list[ReportTable]:
-    rows, paper = [], []
-    for r in results:
-        for context in _contexts(r):
-            pairs = r.pairs("scff", "native", "development", f"context-{context}")
-            for pair in pairs.complete:
-                one = Pairs((pair,))
-                src = one.sources
-                ratio = [one.peaks("a")[0] / one.peaks("b")[0], one.seconds("a")[0] / one.seconds("b")[0]]
-                head = (t.label(r.backbone), t.label(pair.dataset), t.count(pair.a.n_columns, src))
-                cells = (t.count(pair.a.n_support, src), *_effect_cells(one))
-                rows.append((*head, *cells, t.times(ratio[0], src), t.times(ratio[1], src)))
-                paper.append(paper_effect("context", r.backbone, pair.dataset, str(context)))
-    columns = ("Backbone", "Table", "Columns", "Context", "ΔAcc. pp", "ΔNLL", "Peak / native", "Time / native")
-    notes = ("One table per band of raw width; support rows are nested prefixes, query rows are fixed.",)
-    return [with_paper("Context and width", columns, rows, paper, notes)]
-
-
-def _contexts(r: Results) -> list[int]:
-    names = {record.key.variant for record in r.records}
-    return sorted(int(name.removeprefix("context-")) for name in names if name.startswith("context-"))
 
 
 @report("nuisance")
@@ -153,15 +142,14 @@ def _nuisance(results: Sequence[Results]) -> list[ReportTable]:
                 for side in ("b", "a")
             ]
             memory = stats.median_of_paired_ratios(pairs.peaks("b"), pairs.peaks("a"))
-            rows.append((t.count(dose), *levels, *_effect_cells(pairs), t.times(memory, src)))
+            rows.append((t.count(dose), *levels, *_interval_cells(pairs), t.times(memory, src)))
         columns = (
             "Added columns",
             "Native acc. %",
             "SCFF acc. %",
             "Native NLL",
             "SCFF NLL",
-            "ΔAcc. pp",
-            "ΔNLL",
+            *_EFFECTS,
             "Memory",
         )
         names = nuisance_doses(r)[0].datasets if rows else ()
@@ -204,9 +192,9 @@ def _generated(results: Sequence[Results]) -> list[ReportTable]:
                     for m in ("accuracy", "nll")
                 ]
                 auc = t.nats(stats.macro_mean(pairs.effects("auc")), pairs.sources)
-                rows.append((t.label(r.backbone), t.label(name), *_effect_cells(pairs), auc, *counts))
+                rows.append((t.label(r.backbone), t.label(name), *_interval_cells(pairs), auc, *counts))
                 paper.append(paper_effect("generated-features", r.backbone, key))
-    columns = ("Backbone", "Comparison", "ΔAcc. pp", "ΔNLL", "ΔAUC", "Acc. W/T/L", "NLL W/T/L")
+    columns = ("Backbone", "Comparison", *_EFFECTS, "ΔAUC", "Acc. W/T/L", "NLL W/T/L")
     return [with_paper("Generated features", columns, rows, paper)]
 
 
@@ -224,36 +212,13 @@ def _same_k(results: Sequence[Results]) -> list[ReportTable]:
                 widths = [pair.a.plan["core"] for pair in some.complete]
                 span = f"{min(widths)}–{max(widths)}" if min(widths) < max(widths) else str(widths[0])
                 cells = (t.count(len(some.complete), src), Cell(span, widths, src), t.times(speed, src))
-                rows.append((t.label(r.backbone), t.label(name), *cells, t.times(memory, src), *_effect_cells(some)))
+                effects = _interval_cells(some) if name == "All units" else effect_cells(some)
+                rows.append((t.label(r.backbone), t.label(name), *cells, t.times(memory, src), *effects))
                 found = printed("same-k", r.backbone) if name == "All units" else None
                 paper.append(found and f"{found['speed']:.3f}× / {found['memory']:.3f}×")
-    columns = ("Backbone", "Table", "Units", "Core K", "Speed", "Memory", "ΔAcc. pp", "ΔNLL")
-    notes = ("The same Core in one leaf and in leaves of 64. Speed is one leaf / many; memory is many / one.",)
+    columns = ("Backbone", "Table", "Units", "Core K", "Speed", "Memory", *_EFFECTS)
+    notes = (
+        "The same Core in one leaf and in leaves of 64. Speed is one leaf / many; memory is many / one. A table alone "
+        "has no interval.",
+    )
     return [with_paper("The same columns, one leaf or many", columns, rows, paper, notes)]
-
-
-@report("reinvestment")
-def _reinvestment(results: Sequence[Results], budget: float) -> list[ReportTable]:
-    """The longest context of the all-feature merge within native's memory at 2,048 rows; memory alone chooses."""
-    rows = []
-    for r in results:
-        for dataset in r.datasets:
-            native = r.get(dataset, 0, "native", "context-2048")
-            fits = [
-                record
-                for context in _contexts(r)
-                if (record := r.get(dataset, 0, "mass-huber", f"context-{context}")) is not None and record.ok
-            ]
-            if native is None or not native.ok:
-                continue
-            fits = [record for record in fits if peak_of(record) <= budget * peak_of(native)]
-            if fits:
-                best = max(fits, key=lambda record: record.n_support)
-                src = (str(native.key.path), str(best.key.path))
-                effect = [float(best.metrics[m] or 0) - float(native.metrics[m] or 0) for m in ("accuracy", "nll")]
-                sizes = f"{native.n_support:,} / {best.n_support:,}"
-                head = (t.label(r.backbone), t.label(dataset), t.count(best.n_columns, src), Cell(sizes, None, src))
-                share = t.times(peak_of(best) / peak_of(native), src)
-                rows.append((*head, share, t.points(effect[0], src), t.nats(effect[1], src)))
-    columns = ("Backbone", "Table", "Columns", "Context native / folded", "Peak / native", "ΔAcc. pp", "ΔNLL")
-    return [ReportTable("Context bought with memory", columns, tuple(rows))]

@@ -17,7 +17,7 @@ from scff.bench.reports import report
 from scff.bench.results import Results
 from scff.errors import DataError
 
-__all__ = ["recorded"]
+__all__ = ["recorded", "theirs_on"]
 
 Scores = dict[int, tuple[float, float, float]]
 _PAPER = ("tabpfn-v3", "tabicl-v1", "tabicl-v2", "refineicl-24l")  # whose effects the paper prints table by table
@@ -36,13 +36,21 @@ def recorded(file: str) -> dict[str, dict[str, Scores]]:
     return found
 
 
+def theirs_on(file: str, dataset: str) -> dict[str, Scores]:
+    """What others recorded on a table: method to fold to scores; nothing for a table that they do not have.
+
+    Tables of the scikit-feature collection may keep its name before their own.
+    """
+    return recorded(file).get(dataset.removeprefix("skf_"), {})
+
+
 @report("published")
 def _published(results: Sequence[Results], file: str, rival: str) -> list[ReportTable]:
     """One table for each data set: means of every arm and of every published method on the folds all of ours have."""
     out = []
     for r in results:
-        for dataset in sorted(set(r.datasets) & set(recorded(file))):
-            theirs = recorded(file)[dataset]
+        for dataset in sorted(d for d in r.datasets if theirs_on(file, d)):
+            theirs = theirs_on(file, dataset)
             if rival not in theirs:
                 raise DataError(f"{file} has no method {rival!r} for {dataset}.")
             ours, sources = _ours(r, dataset, theirs[rival])
@@ -63,11 +71,11 @@ def _published(results: Sequence[Results], file: str, rival: str) -> list[Report
 
 
 @report("published-mean")
-def _published_mean(results: Sequence[Results], file: str, rival: str) -> list[ReportTable]:
-    """Every arm and every published method, mean over the tables, on the folds of a table that all of our arms have."""
+def _published_mean(results: Sequence[Results], file: str, rival: str, tables: Sequence[str]) -> list[ReportTable]:
+    """Every arm and every published method, mean over these tables, on the folds of a table that all our arms have."""
     out = []
     for r in results:
-        ours = {d: _ours(r, d, recorded(file)[d][rival]) for d in sorted(set(r.datasets) & set(recorded(file)))}
+        ours = {d: _ours(r, d, recorded(file)[d][rival]) for d in sorted(set(r.datasets) & set(tables))}
         names = _common([arms for arms, _ in ours.values()])
         if len(ours) < 2 or not names:
             continue

@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from scff.backbones.registry import specs
 from scff.bench import stats
 from scff.bench.folds import Protocol
 from scff.bench.records import CellKey, Record, RecordStore
 from scff.errors import DataError
 
-__all__ = ["Exclusion", "Pair", "Pairs", "Results", "peak_of", "seconds_of"]
+__all__ = ["PAPER_LEAF", "Exclusion", "Pair", "Pairs", "Results", "peak_of", "seconds_of"]
+
+PAPER_LEAF = 128
 
 
 def peak_of(record: Record) -> float:
@@ -122,43 +125,45 @@ class Results:
         Parameters
         ----------
         root : Path
+            A results folder, or a file with a record to a line.
         protocol : Protocol
         backbone : str
         checkpoint : str, optional
             Beginning of the weights' sha256; without it, the one whose records are newest.
         """
-        base = root / "records" / protocol.name
-        found = sorted(base.glob(f"{backbone}@*"), key=lambda path: path.stat().st_mtime)
+        store = RecordStore(root)
+        found = [weights for *known, weights in store.models() if known == [protocol.name, backbone]]
         if checkpoint is not None:
-            found = [path for path in found if path.name.split("@")[1].startswith(checkpoint[:12])]
+            found = [weights for weights in found if weights.startswith(checkpoint[:12])]
         if not found:
             raise DataError(
                 f"{root} has no records of {backbone!r} under the protocol {protocol.name!r}; run a study first."
             )
-        chosen = found[-1].name.split("@")[1]
-        wanted = {(backbone, chosen), ("baseline", "none")}
-        records = [
-            record
-            for record in RecordStore(root).all(protocol.name)
-            if (record.key.backbone, record.key.checkpoint) in wanted
-        ]
+        wanted = {(backbone, found[-1]), ("baseline", "none")}
+        records = (r for r in store.all(protocol.name) if (r.key.backbone, r.key.checkpoint) in wanted)
         return cls(records, protocol, backbone)
 
     @staticmethod
     def find(root: Path, protocol: str | None = None) -> tuple[str, list[str]]:
-        """What a results folder holds: the protocol whose records are newest, or the given one, and its backbones."""
-        folders = [p for p in (root / "records").glob("*") if p.is_dir() and protocol in (None, p.name)]
-        if not folders:
+        """What is there: the protocol whose records are newest, or the given one, and its backbones."""
+        models = [model for model in RecordStore(root).models() if protocol in (None, model[0])]
+        if not models:
             what = "" if protocol is None else f" under the protocol {protocol!r}"
             raise DataError(f"{root} has no records{what}; `scff bench run` writes them, --results names the folder.")
-        newest = max(folders, key=lambda p: max((f.stat().st_mtime for f in p.rglob("*.json")), default=0.0))
-        names = sorted({p.name.partition("@")[0] for p in newest.glob("*@*")} - {"baseline"})
-        return newest.name, names
+        newest = models[-1][0]
+        return newest, sorted({backbone for name, backbone, _ in models if name == newest} - {"baseline"})
 
     @property
     def checkpoint(self) -> str:
         """Beginning of the weights' sha256."""
         return next((r.key.checkpoint for r in self.records if r.key.backbone == self.backbone), "none")
+
+    @property
+    def leaf_width(self) -> int:
+        """Columns of its widest leaf: the paper's 128, or fewer where the backbone takes fewer."""
+        spec = specs().get(self.backbone)
+        limit = None if spec is None else spec.limits.leaf_width
+        return PAPER_LEAF if limit is None else min(PAPER_LEAF, limit)
 
     @property
     def records(self) -> tuple[Record, ...]:

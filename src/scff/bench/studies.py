@@ -78,7 +78,7 @@ class Study:
             Job(dataset, fold, variant, arms, self.prefix_grid, self.costed)
             for dataset in self.panel(panel).datasets
             for variant, arms in self.variants
-            for fold in protocol.choose(self.folds)
+            for fold in protocol.choose(self.folds, dataset.rows)
         ]
 
 
