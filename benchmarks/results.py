@@ -44,7 +44,7 @@ def steps(data: str, results: str) -> dict[str, list[list[str]]]:
     return {
         "published": [
             [*hdlss, "--panel", f"{data}/hdlss", "--backbone", "tabpfn-v1"],
-            [*hdlss, "--panel", data, "--datasets", "skf_madelon", "--backbone", "tabpfn-v1"],
+            [*hdlss, "--panel", data, "--datasets", "skf_madelon,skf_BASEHOCK", "--backbone", "tabpfn-v1"],
             [*hdlss, "--panel", data, "--datasets", "skf_madelon", "--backbone", "nano"],
         ],
         "hdlss": [
