@@ -4,7 +4,8 @@
     python benchmarks/roofline.py --rows 192 --columns 128 --repeats 7
 
 The products that an encoded leaf makes are noted by shape; each shape is then multiplied alone, over and over, on
-operands that lie as well as they can. The share of the encoder's CPU time that these products would take by
+operands that lie as well as they can, by the faster of the two libraries that torch carries (MKL, and for a single
+product oneDNN). The share of the encoder's CPU time that these products would take by
 themselves is what is left to be gained from everything else: norms, exponentials, copies, calls. Where that rest is,
 per operation, is torch's own profile of one leaf; products stand in it as they are among everything else, on operands
 from the outer levels of the cache. The same leaf through TabICL's own layers, in the same blocks, stands beside it.
@@ -15,6 +16,7 @@ anything.
 from __future__ import annotations
 
 import argparse
+import math
 import tempfile
 import time
 from collections import Counter
@@ -28,13 +30,15 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from scff.backbones import load_backbone
+from scff.backbones.tabicl.products import linear
 from scff.tables.table import Table
 from width import build
 
 Shape = tuple[int, int, int, int]
 
 KINDS = {
-    **dict.fromkeys(("mm", "addmm", "addmm_", "baddbmm", "baddbmm_", "bmm"), "products"),
+    **dict.fromkeys(("mm", "addmm", "addmm_", "baddbmm", "baddbmm_", "bmm"), "products by MKL"),
+    "mkldnn::_linear_pointwise": "products by oneDNN, GELU of some among them",
     **dict.fromkeys(("exp2_", "exp_", "exp"), "exponentials of scores"),
     **dict.fromkeys(("gelu_", "gelu"), "GELU"),
     **dict.fromkeys(
@@ -59,6 +63,8 @@ class Products(TorchDispatchMode):
         name = func.overloadpacket.__name__
         if name in ("mm", "bmm"):
             self._note(args[0], args[1])
+        elif name == "_linear_pointwise":
+            self._note(args[0].flatten(0, -2), args[1].T)
         elif name in ("addmm", "addmm_", "baddbmm", "baddbmm_"):
             self._note(args[1], args[2])
         return func(*args, **(kwargs or {}))
@@ -79,17 +85,23 @@ def least(call: Callable[[], Any], repeats: int) -> float:
     return min(times)
 
 
-def alone(shape: Shape, repeats: int) -> float:
-    """CPU seconds of one product of a shape, by itself."""
+def alone(shape: Shape, repeats: int) -> tuple[float, float]:
+    """CPU seconds of one product of a shape, by itself: by MKL, and by oneDNN where it is one product."""
     batch, rows, inner, columns = shape
     a, b, out = (torch.randn(batch, *size) for size in ((rows, inner), (inner, columns), (rows, columns)))
+    turned = b[0].T.contiguous()
     times = max(1, int(2e7 / (batch * rows * inner * columns)))
 
-    def call() -> None:
+    def mkl() -> None:
         for _ in range(times):
             torch.bmm(a, b, out=out)
 
-    return least(call, repeats) / times
+    def onednn() -> None:
+        for _ in range(times):
+            linear(a[0], turned)
+
+    single = batch == 1 and torch.backends.mkldnn.is_available()
+    return least(mkl, repeats) / times, least(onednn, repeats) / times if single else float("inf")
 
 
 def profiled(call: Callable[[], Any]) -> list[tuple[str, float]]:
@@ -117,25 +129,30 @@ def measure(name: str, path: str | Path, n_rows: int, n_columns: int, repeats: i
         with Products() as products:
             ours.support(x)
         encoder = upstream = float("inf")
-        pure = dict.fromkeys(products.shapes, float("inf"))
+        by_mkl = dict.fromkeys(products.shapes, float("inf"))
+        by_onednn = dict(by_mkl)
         for _ in range(repeats):  # what is compared is measured side by side
             encoder = min(encoder, least(lambda: ours.support(x), 1))
             upstream = min(upstream, least(lambda: theirs.support(x), 1))
-            for shape in pure:
-                pure[shape] = min(pure[shape], alone(shape, 2))
+            for shape in products.shapes:
+                for known, seconds in zip((by_mkl, by_onednn), alone(shape, 2), strict=True):
+                    known[shape] = min(known[shape], seconds)
         shares = profiled(lambda: ours.support(x))
-    total = sum(count * pure[shape] for shape, count in products.shapes.items())
-    flops = sum(2 * count * shape[0] * shape[1] * shape[2] * shape[3] for shape, count in products.shapes.items())
+    pure = {shape: min(by_mkl[shape], by_onednn[shape]) for shape in by_mkl}
+    total, slower = (sum(n * known[shape] for shape, n in products.shapes.items()) for known in (pure, by_mkl))
+    flops = sum(2 * count * math.prod(shape) for shape, count in products.shapes.items())
     print(f"\n{name}: a leaf of {n_columns} columns x {n_rows} rows, {flops / 1e9:.1f} GFLOP in matrix products")
     print(f"  TabICL's own layers {upstream:.3f} s, ours {encoder:.3f} s: {upstream / encoder:.2f}x")
     print(f"  the products alone  {total:.3f} s: {total / encoder:.2f} of ours, {total / upstream:.2f} of TabICL's")
+    print(f"  by MKL alone        {slower:.3f} s: {slower / encoder:.2f} of ours, {slower / upstream:.2f} of TabICL's")
     print(f"  {flops / encoder / 1e9:.0f} GFLOP/s in the encoder, {flops / total / 1e9:.0f} in the products alone")
     print(f"  largest difference of a message {difference:.1e}")
     print("  where a leaf's time goes: " + ", ".join(f"{kind} {share:.0%}" for kind, share in shares))
-    print("  batch x rows x inner x columns   times   share of the encoder   GFLOP/s")
+    print("  batch x rows x inner x columns   times   share of the encoder   GFLOP/s (MKL)")
     for shape, count in sorted(products.shapes.items(), key=lambda item: -item[1] * pure[item[0]])[:10]:
-        rate = 2 * shape[0] * shape[1] * shape[2] * shape[3] / pure[shape] / 1e9
-        print(f"  {' x '.join(map(str, shape)):<32} {count:>6} {count * pure[shape] / encoder:>18.1%} {rate:>13.0f}")
+        rate, slow = (2 * math.prod(shape) / known[shape] / 1e9 for known in (pure, by_mkl))
+        share = count * pure[shape] / encoder
+        print(f"  {' x '.join(map(str, shape)):<32} {count:>6} {share:>18.1%} {rate:>13.0f} ({slow:.0f})")
 
 
 def main() -> None:

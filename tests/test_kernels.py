@@ -10,6 +10,7 @@ from tabicl._model.tabicl import TabICL
 
 from conftest import make_wide
 from scff import FoldedClassifier
+from scff.backbones.tabicl import blocks, products
 from scff.backbones.tabicl.kernels import Kernels
 from scff.backbones.tabicl.room import Room
 
@@ -50,8 +51,23 @@ def model_of(seed=0, **layout):
     return model
 
 
+@pytest.fixture(params=["MKL", "oneDNN"])
+def library(request, monkeypatch):
+    """Every product by one library, however small and whatever the processor has."""
+    if request.param == "oneDNN" and not torch.backends.mkldnn.is_available():
+        pytest.skip("this torch was built without oneDNN")
+    made = []
+    by_onednn = products.linear
+    monkeypatch.setattr(products, "_LEAST", 0)
+    monkeypatch.setattr(products, "_has_onednn", lambda: request.param == "oneDNN")
+    monkeypatch.setattr(blocks, "linear", lambda *args, **more: made.append(1) or by_onednn(*args, **more))
+    yield request.param
+    assert bool(made) is (request.param == "oneDNN")
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("scale", [1.0, 60.0])
+@pytest.mark.usefixtures("library")
 def test_columns_and_rows_are_encoded_as_tabicl_does(layout, scale):
     model = model_of(**LAYOUTS[layout])
     kernels, columns = Kernels.of(model), model.col_embedder
@@ -121,3 +137,33 @@ def test_without_them_probabilities_are_the_same_but_for_rounding(monkeypatch):
     theirs = FoldedClassifier("nano", method="scff", leaf_width=40).fit(X, y).predict_proba(Q)
     np.testing.assert_allclose(p, theirs, atol=1e-5)
     assert (p != theirs).any()  # the packed encoder was in use
+
+
+@pytest.mark.parametrize("broken", [AttributeError, RuntimeError, TypeError, None])
+def test_a_torch_whose_operator_is_another_is_left_alone(broken, monkeypatch):
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+
+    def linear(x, weight, bias):
+        if broken is not None:
+            raise broken("another release")
+        return x @ weight.T  # without the bias
+
+    monkeypatch.setattr(products, "linear", linear)
+    assert not products._has_onednn.__wrapped__()
+
+
+@pytest.mark.parametrize(("processor", "built"), [("AVX2", True), ("AVX512", False)])
+def test_onednn_is_for_processors_on_which_it_is_faster(processor, built, monkeypatch):
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: processor)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: built)
+    assert not products._has_onednn.__wrapped__()
+
+
+def test_onednn_computes_the_layer_and_its_gelu():
+    if not torch.backends.mkldnn.is_available():
+        pytest.skip("this torch was built without oneDNN")
+    x, weight, bias = torch.randn(70, 48), torch.randn(96, 48), torch.randn(96)
+    close(products.linear(x, weight, bias), x @ weight.T + bias)
+    close(products.linear(x, weight, gelu=True), torch.nn.functional.gelu(x @ weight.T))
+    assert not products.is_worth_it(x[:8], 8)

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 
+from scff.backbones.tabicl.products import is_worth_it, linear
 from scff.backbones.tabicl.room import Room
 
 __all__ = ["Block", "Reading", "centred", "normed"]
@@ -41,12 +43,19 @@ class Layer:
         weight, bias = centred(layer.weight, layer.bias)
         return cls(weight.T.contiguous(), bias)
 
+    @cached_property
+    def _turned(self) -> torch.Tensor:
+        return self.weight.T.contiguous()
+
     def add(self, x_RTE: torch.Tensor, to_RTE: torch.Tensor) -> None:
         """Add its outputs to what is there."""
-        if x_RTE.is_contiguous():
-            to_RTE.view(-1, to_RTE.shape[-1]).addmm_(x_RTE.view(-1, x_RTE.shape[-1]), self.weight)
-        else:
+        if is_worth_it(x_RTE, self.weight.shape[1]):
+            to_RTE += linear(x_RTE.contiguous(), self._turned, self.bias)
+            return
+        if not x_RTE.is_contiguous():
             to_RTE.baddbmm_(x_RTE, self.weight.expand(len(x_RTE), -1, -1))
+        else:
+            to_RTE.view(-1, to_RTE.shape[-1]).addmm_(x_RTE.view(-1, x_RTE.shape[-1]), self.weight)
         to_RTE += self.bias
 
 
@@ -69,9 +78,28 @@ class Reading:
         """One product for layers that read the same."""
         return cls(torch.cat([one.weight for one in layers], dim=1))
 
+    @cached_property
+    def _turned(self) -> torch.Tensor:
+        return self.weight.T.contiguous()
+
     def __call__(self, x_ME: torch.Tensor, name: str, room: Room) -> torch.Tensor:
-        """Its outputs, in a tensor of that name."""
+        """Its outputs, in a tensor of that name or in one of their own."""
+        if is_worth_it(x_ME, self.weight.shape[1]):
+            return linear(x_ME, self._turned)
         return torch.mm(x_ME, self.weight, out=room.empty(name, len(x_ME), self.weight.shape[1]))
+
+    def into(self, x_ME: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        """Write its outputs where views of them look."""
+        if is_worth_it(x_ME, self.weight.shape[1]):
+            return out.copy_(linear(x_ME, self._turned))
+        return torch.mm(x_ME, self.weight, out=out)
+
+    def gelu(self, x_ME: torch.Tensor, name: str, room: Room) -> torch.Tensor:
+        """GELU of its outputs."""
+        if is_worth_it(x_ME, self.weight.shape[1]):
+            return linear(x_ME, self._turned, gelu=True)
+        out: torch.Tensor = torch.ops.aten.gelu_.default(self(x_ME, name, room))
+        return out
 
     def by_head(self, heads: int) -> torch.Tensor:
         """Weights_HEd of every head."""
@@ -135,8 +163,7 @@ class Block:
     def feed(self, x_RTE: torch.Tensor, room: Room) -> torch.Tensor:
         """Add what the two layers make of it."""
         flat = x_RTE.view(-1, x_RTE.shape[-1])
-        hidden = self.up(normed(flat, self.eps[1], room), "hidden", room)
-        self.down.add(torch.ops.aten.gelu_.default(hidden), flat)
+        self.down.add(self.up.gelu(normed(flat, self.eps[1], room), "hidden", room), flat)
         return x_RTE
 
 

@@ -95,13 +95,14 @@ class Induced:
         (n, n_tokens, size), second = x_RTE.shape, self.second
         tokens = normed(x_RTE.view(-1, size), second.eps[0], room)
         if entry is None:
-            asked = self.reading(tokens, "read", room).view(n, n_tokens, -1)
+            read = room.empty("read", len(tokens), self.reading.weight.shape[1])
+            asked = self.reading.into(tokens, read).view(n, n_tokens, -1)
             k, v = split(asked[..., size : 2 * size], self.first.heads), split(asked[..., 2 * size :], self.first.heads)
             q = room.once((self, "queries"), lambda: self._ask(n_tokens))
             attention = room.view((self, n, n_tokens), lambda: Attention.of(q, k, v, room))
             entry = self._told(attention(), room)
         else:
-            asked = second.query(tokens, "asked", room).view(n, n_tokens, -1)
+            asked = second.query.into(tokens, room.empty("asked", len(tokens), size)).view(n, n_tokens, -1)
         key = room.empty("key", *entry.key.shape).copy_(entry.key)
         value = room.empty("value", *entry.value.shape[:-1], size // second.heads + 1, fill=1.0)
         value[..., :-1] = entry.value

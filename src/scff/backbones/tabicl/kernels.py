@@ -124,7 +124,7 @@ class Kernels:
         for block, layer in zip(self._turned[:-1], self._together, strict=True):
             read = normed(e_RTE.view(-1, size), block.eps[0], room)
             qkv, turning, attention = room.view(("rows", n, n_tokens), partial(_rows, n, n_tokens, size, heads, room))
-            torch.mm(read, layer.weight, out=qkv)
+            layer.into(read, qkv)
             turning *= turn
             e_RTE = block.finish(e_RTE, attention(), room)
         block = self._turned[-1]  # only the class tokens ask here
