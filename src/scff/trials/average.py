@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import nnls
 
-from scff.trials.mixture import LEAST_FOR_A_PASS, LEAST_WEIGHT, Mixture
+from scff.trials.mixture import Mixture, earned
 
 __all__ = ["Average", "errors_of", "fit_average", "mixed"]
 
@@ -75,12 +75,7 @@ def fit_average(
     """
     values_PN = values_PN1[..., 0]
     prior_P = np.ones(len(values_PN)) if prior_P is None else prior_P
-    weights_P = _weights(values_PN, y, prior_P)
-    least_P = np.where(False if passes_P is None else passes_P, LEAST_FOR_A_PASS, LEAST_WEIGHT)
-    kept = weights_P >= np.minimum(least_P, weights_P.max())
-    if not kept.all():
-        weights_P = np.zeros(len(values_PN))
-        weights_P[kept] = _weights(values_PN[kept], y, prior_P[kept])
+    weights_P = earned(lambda kept_P: _weights(values_PN[kept_P], y, prior_P[kept_P]), len(values_PN), passes_P)
     return Average(tuple(map(float, weights_P)))
 
 

@@ -5,13 +5,14 @@ Shape legend: ``P`` presentations, ``N`` held-back rows, ``K`` classes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-__all__ = ["LEAST_FOR_A_PASS", "LEAST_WEIGHT", "Mixture", "fit_mixture", "losses_of"]
+__all__ = ["Mixture", "earned", "fit_mixture", "losses_of"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -22,7 +23,7 @@ _SMALLEST = 1e-12
 _SURE = 1e-4
 
 #: Below this an alternative is left out: the first for those that cost nothing, the second for a pass of the model.
-LEAST_WEIGHT, LEAST_FOR_A_PASS = 0.02, 0.05
+_LEAST_WEIGHT, _LEAST_FOR_A_PASS = 0.02, 0.05
 
 #: Rows that the prior weights count for: with few held-back rows weights stay near it.
 _PSEUDO_ROWS = 4.0
@@ -84,12 +85,7 @@ def fit_mixture(
     """
     own_PN = np.maximum(proba_PNK[:, np.arange(len(y)), y], _SMALLEST)
     prior_P = np.ones(len(own_PN)) if prior_P is None else prior_P
-    weights_P = _weights(own_PN, prior_P)
-    least_P = np.where(False if passes_P is None else passes_P, LEAST_FOR_A_PASS, LEAST_WEIGHT)
-    kept = weights_P >= np.minimum(least_P, weights_P.max())
-    if not kept.all():
-        weights_P = np.zeros(len(own_PN))
-        weights_P[kept] = _weights(own_PN[kept], prior_P[kept])
+    weights_P = earned(lambda kept_P: _weights(own_PN[kept_P], prior_P[kept_P]), len(own_PN), passes_P)
     mixed_NK = _pooled(weights_P, proba_PNK)
 
     def loss(log_temperature: float) -> float:
@@ -99,6 +95,35 @@ def fit_mixture(
 
     found = minimize_scalar(loss, bounds=tuple(np.log(_TEMPERATURES)), method="bounded", options={"xatol": 1e-3})
     return Mixture(tuple(map(float, weights_P)), float(np.exp(found.x)))
+
+
+def earned(
+    weigh: Callable[[npt.NDArray[np.bool_]], FloatArray], n: int, passes_P: npt.NDArray[np.bool_] | None
+) -> FloatArray:
+    """Weights of alternatives; what earns too little is left out, and the others are weighed again.
+
+    Parameters
+    ----------
+    weigh : callable
+        Weights of those alternatives that a mask keeps.
+    n : int
+        How many there are.
+    passes_P : ndarray of bool, optional
+        Which cost a pass of the model; they must earn more to be kept.
+
+    Returns
+    -------
+    ndarray
+        0 for what is left out.
+    """
+    weights_P = weigh(np.ones(n, dtype=np.bool_))
+    least_P = np.where(False if passes_P is None else passes_P, _LEAST_FOR_A_PASS, _LEAST_WEIGHT)
+    kept_P = weights_P >= np.minimum(least_P, weights_P.max())
+    if kept_P.all():
+        return weights_P
+    out_P = np.zeros(n)
+    out_P[kept_P] = weigh(kept_P)
+    return out_P
 
 
 def losses_of(proba_NK: FloatArray, y: IntArray) -> FloatArray:
