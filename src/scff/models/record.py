@@ -20,6 +20,7 @@ from scff.models.tensors import Misfit, Stored
 from scff.plan.plan import FoldPlan
 from scff.tables.table import Table
 from scff.trials.beside import Beside
+from scff.trials.boosted import Boosted
 from scff.trials.coded import Coded
 from scff.trials.forest import Forest
 from scff.trials.narrow import Company, Digest, Direct, Frequencies, Summarised
@@ -48,6 +49,7 @@ _ANSWERING: dict[str, type] = {
     "near sources": NearSources,
     "tallies": Tallies,
     "forest": Forest,
+    "boosted": Boosted,
     "frequencies": Frequencies,
     "coded": Coded,
 }
@@ -143,13 +145,14 @@ def _coders() -> Coders:
     share, weight = (lambda x: 0 <= x <= 1, "between 0 and 1"), (lambda x: 0 <= x < math.inf, "a weight")
     count, finite = (lambda x: 0 <= x < 2**31, "a count"), (math.isfinite, "a finite number")
     some = (lambda x: 1 <= x < 2**31, "a positive count")
-    for kind in (*_SHOWN.values(), Direct, NearSources, Tallies, Forest, Frequencies):
+    for kind in (*_SHOWN.values(), Direct, NearSources, Tallies, Forest, Boosted, Frequencies):
         coders.checks[kind] = {"prior": weight}
     for kind in _SHOWN.values():
         coders.checks[kind]["shares"] = (lambda x: 1 <= len(x) <= 8 and all(0 < one <= 1 for one in x), "shares")
     coders.checks[WithTail]["sample"] = coders.checks[Summarised]["components"] = some
     coders.checks[Company]["share"] = share
     coders.checks[Forest]["trees"] = (lambda x: 1 <= x <= 10_000, "a number of trees")
+    coders.checks[Boosted] |= {"steps": (lambda x: 1 <= x <= 10_000, "a number of steps"), "most": some}
     coders.checks[Direct]["scale"] = (lambda x: x in ("equal", "shares"), "a scale")
     coders.checks[Coded] = {"n_symbols": (lambda x: 2 <= x < 2**31, "a number of symbols")}
     coders.checks[Choice] = {"weight": share, "share": share}

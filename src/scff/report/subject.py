@@ -12,6 +12,7 @@ from scff.fold.mass_huber import MassHuber
 from scff.fold.tokens import FoldedTokens
 from scff.plan.compile import compile_plan
 from scff.trials.beside import Beside, reader_of
+from scff.trials.boosted import Boosted
 from scff.trials.forest import Forest
 from scff.trials.narrow import Company, Frequencies
 from scff.trials.sources import NearSources, Sources
@@ -106,7 +107,7 @@ class Subject:
             reader = reader_of(case, presentation)
             if isinstance(presentation, Beside):
                 presentation = presentation.presentation
-            if isinstance(presentation, Company | Forest | Sources | NearSources):
+            if isinstance(presentation, Company | Forest | Boosted | Sources | NearSources):
                 used[presentation.columns(reader)] = True
             elif reading.plan is None:
                 used |= not isinstance(presentation, Frequencies)

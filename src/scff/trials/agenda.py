@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scff.backbones.loaded import CheckpointRef
 from scff.names import Trials
 from scff.trials.beside import Beside
+from scff.trials.boosted import BOOSTED_ROWS, Boosted
 from scff.trials.budget import Question, afford, keep_whole_within
 from scff.trials.case import Case
 from scff.trials.coded import WORDS, Coded
@@ -86,6 +87,8 @@ def agenda(
         direct.append(NearSources())
     if case.classified and can_be_tallied(case):
         direct.append(Tallies())
+    if case.classified and case.support.n_rows >= BOOSTED_ROWS:
+        direct.append(Boosted())
     return episode, (*passes, *lent, *direct, Forest(out_of_bag=groups is None), Frequencies())
 
 
