@@ -160,7 +160,9 @@ def main() -> None:
     check(Path(), asked.parts * asked.rows)
     assert not said["failed"]
     share = parse_bytes(asked.memory_limit) // asked.workers
-    assert 0 < said["peak_bytes"] <= share, f"a worker added {format_bytes(said['peak_bytes'])} of {format_bytes(share)}"
+    assert 0 < said["peak_bytes"] <= share, (
+        f"a worker added {format_bytes(said['peak_bytes'])} of {format_bytes(share)}"
+    )
     out = {
         "kills": kills if victim is None else 1,
         "skipped_in_the_last_run": said["skipped"],

@@ -20,7 +20,7 @@ import serving_models
 from conftest import compile_anew, make_wide, paper
 from scff import FoldedClassifier
 from scff.backbones.base import LeafCache
-from scff.errors import DataError
+from scff.errors import DataError, MemoryBudgetError
 from scff.evaluate import evaluate
 from scff.fold.algorithm import fold
 from scff.fold.encode import FoldOptions, Queries
@@ -235,12 +235,42 @@ def test_a_folder_is_scored_on_a_cluster_where_a_worker_dies(ray, scored, tmp_pa
     assert note.exists()  # one was killed
     assert [failure.part for failure in done.failed] == ["half=1/part-9.parquet"]
     assert done.rows == 50
+    assert done.peak_bytes > 0
     out = pd.read_parquet(tmp_path / "out").sort_values("key")
     assert list(out["key"]) == list(range(50))
     assert set(out["half"]) == {0, 1}
     np.testing.assert_allclose(out[["p_0", "p_1"]], proba, atol=1e-5)
     again = score(folder / "m.scff", tmp_path / "parts", tmp_path / "out", keep=["key"])
     assert (again.skipped, again.rows) == (5, 0)  # what a cluster has finished nobody does again
+
+
+def test_a_limit_that_no_actor_can_keep_is_said_as_it_is_here(ray, scored, tmp_path):
+    folder, _ = scored
+    with pytest.raises(MemoryBudgetError, match="raise the limit"):
+        score(folder / "m.scff", folder / "parts", tmp_path / "out", memory_limit="64KiB", engine="ray")
+
+
+def test_actors_share_the_limit_and_fewer_are_started_where_it_is_too_small(scored, tmp_path, monkeypatch):
+    folder, _ = scored
+    asked = []
+
+    def score_on_ray(job, parts, happened, count):
+        asked.append((count, job.scorer.memory_limit + job.room))
+        if count > 2:
+            raise MemoryBudgetError("too small")
+
+    monkeypatch.setattr("scff.serving.ray.actors", lambda *_: 4)
+    monkeypatch.setattr("scff.serving.ray.score_on_ray", score_on_ray)
+    score(folder / "m.scff", folder / "parts", tmp_path / "out", memory_limit=4 << 20, engine="ray")
+    # An eighth of each share is for what nobody counts.
+    assert asked == [(4, 7 << 17), (2, 7 << 18)]
+
+
+def test_one_table_for_one_file_is_not_scored_on_the_cluster_and_it_is_said(scored, tmp_path):
+    folder, _ = scored
+    part = folder / "parts" / "half=0" / "part-0.parquet"
+    done = score(folder / "m.scff", part, tmp_path / "out.csv", engine="ray")
+    assert done.notes == ("one table for one file is scored here: a cluster shares out parts",)
 
 
 def test_a_cluster_that_loses_a_worker_leaves_standard_output_to_the_answer(scored, tmp_path):

@@ -38,17 +38,23 @@ class _PartScorer:
 
     def __init__(self, job: Job, attempts: Any) -> None:
         self._job, self._attempts = job, attempts
-        with PeakMemory() as memory:
-            job.scorer.model.fitted_.compiled()
+        self._unusable: SCFFError | None = None
+        try:
+            with PeakMemory() as memory:
+                job.scorer.model.fitted_.compiled()
+        except SCFFError as error:  # of an actor that dies here Ray would keep no more than the text
+            self._unusable = error
         self._base = memory.start
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[bytes]]:
         """Score the parts of a batch; what cannot be scored is an answer too."""
         return {"packed": [pickle.dumps(self._score(pickle.loads(packed))) for packed in batch["packed"]]}
 
-    def _score(self, part: Part) -> Event:
+    def _score(self, part: Part) -> Event | SCFFError:
         import ray
 
+        if self._unusable is not None:
+            return self._unusable
         if ray.get(self._attempts.begin.remote(part.name)) > ATTEMPTS:
             return Event(part, failed=f"{part.name}: {died()}")
         try:
@@ -116,7 +122,10 @@ def score_on_ray(job: Job, parts: Sequence[Part], happened: Happened, count: int
     )
     try:
         for answer in answers.iter_rows():
-            happened(pickle.loads(answer["packed"]))
+            said = pickle.loads(answer["packed"])
+            if isinstance(said, SCFFError):  # no part can be scored with this model, or within this limit
+                raise said
+            happened(said)
     except ray.exceptions.RayError as error:
         raise (_cause(error) or DataError(f"Ray could not go on: {error}")) from error
 
