@@ -314,12 +314,41 @@ def test_a_scorer_is_a_stage_of_ray_data(ray, scored, tmp_path, monkeypatch):
 
 
 def test_a_worker_unpacks_a_model_once(ray):
-    from scff.fold.ray import unpacked
+    from scff.fold.ray import share, unpacked
 
-    shared = [[ray.put({"number": i})] for i in range(3)]
+    shared = [share(ray, {"number": i}) for i in range(3)]
     first = unpacked(shared[0])
     assert unpacked(shared[0]) is first
     assert unpacked(shared[1]) == {"number": 1}
     assert unpacked(shared[0]) is first
     assert unpacked(shared[2]) == {"number": 2}  # the third takes the place of the one used longest ago
     assert unpacked(shared[0]) is first
+
+
+def test_weights_are_stored_once_for_all_views_and_trials(ray, monkeypatch):
+    from scff.fold.ray import _stored
+
+    X, y, Q = make_wide()
+    stored, put = [], ray.put
+    monkeypatch.setattr(ray, "put", lambda what: stored.append(what) or put(what))
+    _stored.clear()
+    clf = FoldedClassifier("nano", engine="ray", n_estimators=3).fit(X, y)
+    clf.predict_proba(Q)
+    networks = [what for what in stored if isinstance(what, torch.nn.Module)]
+    sizes = [sum(p.numel() * p.element_size() for p in network.parameters()) for network in networks]
+    assert len(networks) == len({id(network) for network in networks})
+    assert sum(sizes) < 1.1 * max(sizes)  # a view holds parts of the network for themselves, too
+    largest = max(len(what[0]) for what in stored if isinstance(what, tuple) and isinstance(what[0], bytes))
+    assert largest < max(sizes) / 8
+
+
+def test_things_with_one_network_share_it_on_a_worker_too(ray):
+    from scff.fold.ray import share, unpacked
+
+    network, rows = torch.nn.Linear(3, 2), np.arange(1000.0)
+    first, second = (share(ray, {"network": network, "rows": rows, "number": i}) for i in range(2))
+    assert first[1:] == second[1:]
+    assert unpacked(first)["network"] is unpacked(second)["network"]
+    np.testing.assert_array_equal(unpacked(first)["network"].weight.detach(), network.weight.detach())
+    np.testing.assert_array_equal(unpacked(second)["rows"], rows)
+    assert not unpacked(second)["rows"].flags.owndata  # read where it lies
