@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
@@ -101,6 +102,8 @@ def test_several_folders_are_their_files(model, table, tmp_path):
     assert (done.skipped, done.rows, [failure.part for failure in done.failed]) == (6, 31, ["table/part-3.parquet"])
     with pytest.raises(DataError, match="lies in the folder that is read"):
         score(model, sources, more / "out")
+    with pytest.raises(DataError, match="lies in the folder that is read"):
+        score(model, pyarrow.dataset.dataset(table, partitioning="hive", exclude_invalid_files=True), table / "out")
     with pytest.raises(DataError, match=r"part-5\.parquet is named twice"):
         score(model, [table, table / "day=5"], tmp_path / "out2")
     assert source_of([table]).parts == source_of(table).parts

@@ -117,7 +117,8 @@ def source_of(source: Any, options: Mapping[str, Any] | None = None, *, blocks: 
     DataError
         If there is nothing to score.
     """
-    if hasattr(source, "files") and hasattr(source, "filesystem"):  # a dataset of pyarrow
+    is_dataset = hasattr(source, "files") and hasattr(source, "filesystem")  # of pyarrow
+    if is_dataset:
         source = _places_of(source)
     several = isinstance(source, Sequence) and not isinstance(source, str)
     if several and blocks:
@@ -134,6 +135,8 @@ def source_of(source: Any, options: Mapping[str, Any] | None = None, *, blocks: 
     common = 0
     while all(len(path) > common + 1 and path[common] == steps[0][common] for path in steps):
         common += 1
+    if is_dataset and len(places) > 1:  # it does not say where it was found, and is found there again
+        folders = [Place(places[0].fs, "/".join(steps[0][:common]))]
     passed_over: list[str] = []
     found: list[Part] = []
     for place, is_walked in zip(places, walked, strict=True):
