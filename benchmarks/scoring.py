@@ -6,7 +6,7 @@
 
 The model is `nano` with ``method="raw-core"`` on 60 labelled rows, whose Core is 8 of the 200 columns: about 3,500 rows
 for a second of one core, so that the default ends within ten minutes on two. What is checked at the end: every key is
-there exactly once, and probabilities are the model's own.
+there exactly once, probabilities are the model's own, and no worker added more than its share of the limit.
 """
 
 from __future__ import annotations
@@ -159,6 +159,10 @@ def main() -> None:
     seconds, highest, said = run(command, None if victim is None else max(1, asked.parts // 4), victim)
     check(Path(), asked.parts * asked.rows)
     assert not said["failed"]
+    share = parse_bytes(asked.memory_limit) // asked.workers
+    assert 0 < said["peak_bytes"] <= share, (
+        f"a worker added {format_bytes(said['peak_bytes'])} of {format_bytes(share)}"
+    )
     out = {
         "kills": kills if victim is None else 1,
         "skipped_in_the_last_run": said["skipped"],
@@ -166,7 +170,7 @@ def main() -> None:
         "rows_per_second_in_the_last_run": round(said["rows"] / seconds),
         "peak_of_all_processes": format_bytes(max(peak, highest)),
         "added_by_a_worker_at_most": format_bytes(said["peak_bytes"]),
-        "its_share_of_the_limit": format_bytes(parse_bytes(asked.memory_limit) // asked.workers),
+        "its_share_of_the_limit": format_bytes(share),
     }
     print(json.dumps(out))
     print("every key exactly once")

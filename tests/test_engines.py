@@ -20,7 +20,7 @@ import serving_models
 from conftest import compile_anew, make_wide, paper
 from scff import FoldedClassifier
 from scff.backbones.base import LeafCache
-from scff.errors import DataError
+from scff.errors import DataError, MemoryBudgetError
 from scff.evaluate import evaluate
 from scff.fold.algorithm import fold
 from scff.fold.encode import FoldOptions, Queries
@@ -235,12 +235,42 @@ def test_a_folder_is_scored_on_a_cluster_where_a_worker_dies(ray, scored, tmp_pa
     assert note.exists()  # one was killed
     assert [failure.part for failure in done.failed] == ["half=1/part-9.parquet"]
     assert done.rows == 50
+    assert done.peak_bytes > 0
     out = pd.read_parquet(tmp_path / "out").sort_values("key")
     assert list(out["key"]) == list(range(50))
     assert set(out["half"]) == {0, 1}
     np.testing.assert_allclose(out[["p_0", "p_1"]], proba, atol=1e-5)
     again = score(folder / "m.scff", tmp_path / "parts", tmp_path / "out", keep=["key"])
     assert (again.skipped, again.rows) == (5, 0)  # what a cluster has finished nobody does again
+
+
+def test_a_limit_that_no_actor_can_keep_is_said_as_it_is_here(ray, scored, tmp_path):
+    folder, _ = scored
+    with pytest.raises(MemoryBudgetError, match="raise the limit"):
+        score(folder / "m.scff", folder / "parts", tmp_path / "out", memory_limit="64KiB", engine="ray")
+
+
+def test_actors_share_the_limit_and_fewer_are_started_where_it_is_too_small(scored, tmp_path, monkeypatch):
+    folder, _ = scored
+    asked = []
+
+    def score_on_ray(job, parts, happened, count):
+        asked.append((count, job.scorer.memory_limit + job.room))
+        if count > 2:
+            raise MemoryBudgetError("too small")
+
+    monkeypatch.setattr("scff.serving.ray.actors", lambda *_: 4)
+    monkeypatch.setattr("scff.serving.ray.score_on_ray", score_on_ray)
+    score(folder / "m.scff", folder / "parts", tmp_path / "out", memory_limit=4 << 20, engine="ray")
+    # An eighth of each share is for what nobody counts.
+    assert asked == [(4, 7 << 17), (2, 7 << 18)]
+
+
+def test_one_table_for_one_file_is_not_scored_on_the_cluster_and_it_is_said(scored, tmp_path):
+    folder, _ = scored
+    part = folder / "parts" / "half=0" / "part-0.parquet"
+    done = score(folder / "m.scff", part, tmp_path / "out.csv", engine="ray")
+    assert done.notes == ("one table for one file is scored here: a cluster shares out parts",)
 
 
 def test_a_cluster_that_loses_a_worker_leaves_standard_output_to_the_answer(scored, tmp_path):
@@ -284,12 +314,41 @@ def test_a_scorer_is_a_stage_of_ray_data(ray, scored, tmp_path, monkeypatch):
 
 
 def test_a_worker_unpacks_a_model_once(ray):
-    from scff.fold.ray import unpacked
+    from scff.fold.ray import share, unpacked
 
-    shared = [[ray.put({"number": i})] for i in range(3)]
+    shared = [share(ray, {"number": i}) for i in range(3)]
     first = unpacked(shared[0])
     assert unpacked(shared[0]) is first
     assert unpacked(shared[1]) == {"number": 1}
     assert unpacked(shared[0]) is first
     assert unpacked(shared[2]) == {"number": 2}  # the third takes the place of the one used longest ago
     assert unpacked(shared[0]) is first
+
+
+def test_weights_are_stored_once_for_all_views_and_trials(ray, monkeypatch):
+    from scff.fold.ray import _stored
+
+    X, y, Q = make_wide()
+    stored, put = [], ray.put
+    monkeypatch.setattr(ray, "put", lambda what: stored.append(what) or put(what))
+    _stored.clear()
+    clf = FoldedClassifier("nano", engine="ray", n_estimators=3).fit(X, y)
+    clf.predict_proba(Q)
+    networks = [what for what in stored if isinstance(what, torch.nn.Module)]
+    sizes = [sum(p.numel() * p.element_size() for p in network.parameters()) for network in networks]
+    assert len(networks) == len({id(network) for network in networks})
+    assert sum(sizes) < 1.1 * max(sizes)  # a view holds parts of the network for themselves, too
+    largest = max(len(what[0]) for what in stored if isinstance(what, tuple) and isinstance(what[0], bytes))
+    assert largest < max(sizes) / 8
+
+
+def test_things_with_one_network_share_it_on_a_worker_too(ray):
+    from scff.fold.ray import share, unpacked
+
+    network, rows = torch.nn.Linear(3, 2), np.arange(1000.0)
+    first, second = (share(ray, {"network": network, "rows": rows, "number": i}) for i in range(2))
+    assert first[1:] == second[1:]
+    assert unpacked(first)["network"] is unpacked(second)["network"]
+    np.testing.assert_array_equal(unpacked(first)["network"].weight.detach(), network.weight.detach())
+    np.testing.assert_array_equal(unpacked(second)["rows"], rows)
+    assert not unpacked(second)["rows"].flags.owndata  # read where it lies

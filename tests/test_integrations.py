@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -107,6 +108,9 @@ def test_spark_scores_where_its_rows_are(saved, monkeypatch):
     try:
         table = spark.createDataFrame(rows).repartition(3)
         out = spark_scoring.predict(table, str(path), keep=["key"]).toPandas()
+        empty = spark_scoring.predict(table.limit(0), str(path), keep=["key"])
+        assert empty.columns == ["key", "prediction", "p_ill", "p_well"]
+        assert empty.count() == 0
     finally:
         spark.stop()
     check(out, rows, proba)
@@ -155,6 +159,92 @@ def test_mlflow_logs_a_model_that_serves_predictions(saved, tracking):
     folder = Path(tracking.artifacts.download_artifacts(address))
     assert not [file.name for file in folder.rglob("*") if file.suffix in (".pkl", ".pickle", ".joblib")]
     assert (folder / "model.scff").read_bytes()[:2] == b"PK"
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """Columns of all kinds, and a model of them."""
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    X = pd.DataFrame(
+        {
+            "count": rng.integers(0, 9, 40),
+            "flag": rng.integers(0, 2, 40).astype(bool),
+            "few": pd.array([1, 2, 3, 4] * 10, dtype="Int64"),
+            "day": pd.date_range("2020-01-01", periods=40).to_numpy()[rng.permutation(40)],
+            "kind": ["x", "z", "y", "x"] * 10,
+            "x": rng.normal(size=40) + 2 * y,
+        }
+    )
+    return FoldedClassifier("nano", method="raw-core").fit(X, y), X
+
+
+def test_mlflow_takes_the_rows_that_the_model_takes(mixed, tracking, tmp_path):
+    from scff.integrations import mlflow as flavour
+
+    clf, X = mixed
+    flavour.save_model(clf, tmp_path / "model", input_example=X[:3])
+    served = tracking.pyfunc.load_model(str(tmp_path / "model"))
+    assert served.metadata.signature.inputs.input_names() == list(X)
+    assert [str(kind) for kind in served.metadata.signature.outputs.input_types()] == [
+        "DataType.long",
+        "DataType.double",
+        "DataType.double",
+    ]
+    for rows in (
+        X,
+        X.astype({"count": float, "flag": float}),
+        X.assign(x=[1, 2] * 20, flag=[0, 1] * 20),
+        X.assign(few=pd.array([None, 2, 3, 4] * 10, dtype="Int64"), kind=None, x=None),
+        X.assign(count=X["count"].where(X.index > 3), day=X["day"].where(X.index > 3)),
+        X[["x", *list(X)[:-1]]],
+    ):
+        got = served.predict(rows)
+        np.testing.assert_allclose(got[["p_0", "p_1"]], clf.predict_proba(rows[list(X)]), atol=1e-6)
+    np.testing.assert_allclose(
+        served.predict(X.assign(day=X["day"].astype(str)))["p_1"], clf.predict_proba(X)[:, 1], atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("kind", ["json", "csv"])
+def test_the_command_of_mlflow_predicts(mixed, tracking, tmp_path, kind):
+    from scff.integrations import mlflow as flavour
+
+    clf, X = mixed
+    flavour.save_model(clf, tmp_path / "model", extra_pip_requirements=["einops"])
+    assert {"conda.yaml", "python_env.yaml", "requirements.txt"} <= {
+        path.name for path in (tmp_path / "model").iterdir()
+    }
+    needs = (tmp_path / "model" / "requirements.txt").read_text().split()
+    assert sorted(line.partition("==")[0] for line in needs) == ["einops", "mlflow", "scff"]
+    if kind == "csv":
+        X.to_csv(tmp_path / "in.csv", index=False)
+    else:
+        split = json.loads(X.assign(day=X["day"].astype(str)).to_json(orient="split"))
+        (tmp_path / "in.json").write_text(json.dumps({"dataframe_split": split}))
+    command = [str(Path(sys.executable).parent / "mlflow"), "models", "predict", "--env-manager", "local"]
+    command += ["-m", str(tmp_path / "model"), "-i", str(tmp_path / f"in.{kind}"), "-t", kind, "-o", "out.json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    said = json.loads((tmp_path / "out.json").read_text())["predictions"]
+    np.testing.assert_allclose([row["p_1"] for row in said], clf.predict_proba(X)[:, 1], atol=1e-6)
+
+
+def test_mlflow_leaves_no_half_made_folder(mixed, tracking, tmp_path):
+    from sklearn.exceptions import NotFittedError
+
+    from scff.errors import DataError
+    from scff.integrations import mlflow as flavour
+
+    clf, X = mixed
+    of_an_array = FoldedClassifier("nano", method="raw-core").fit(X[["count", "x"]].to_numpy(), np.arange(40) % 2)
+    with pytest.raises(DataError, match="fitted on an array without column names"):
+        flavour.save_model(of_an_array, tmp_path / "model")
+    with pytest.raises(NotFittedError):
+        flavour.save_model(FoldedClassifier(), tmp_path / "model")
+    with pytest.raises(tracking.exceptions.MlflowException):
+        flavour.save_model(clf, tmp_path / "model", input_example=object())
+    assert not (tmp_path / "model").exists()
 
 
 def test_mlflow_refuses_what_is_no_folded_model(saved, tracking, tmp_path):

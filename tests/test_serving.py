@@ -26,24 +26,16 @@ from scff.memory.meter import PeakMemory
 from scff.serving import Scorer, score
 from scff.serving.manifest import Head, Manifest, Record
 from scff.serving.parts import Job, score_part
-from scff.serving.places import Part, parts_of, place_of
+from scff.serving.places import place_of
+from scff.serving.source import Part, source_of
 from scff.serving.workers import score_in_processes
 from serving_models import Deadly
-
-NAMES = [f"g{j}" for j in range(12)]
-
-
-def rows(n, seed=0, **columns):
-    rng = np.random.default_rng(seed)
-    return pd.DataFrame(rng.normal(size=(n, len(NAMES))), columns=NAMES).assign(**columns)
+from serving_tables import NAMES, arrow, keys, outputs, parts, rows, scff, seven_parts, small_model
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    y = np.arange(40) % 2
-    X = rows(40)
-    X.iloc[:, :4] += y[:, None]
-    return FoldedClassifier("nano", method="raw-core").fit(X, np.where(y, "ill", "well"))
+    return small_model()
 
 
 @pytest.fixture(scope="module")
@@ -56,23 +48,11 @@ def model(fitted, tmp_path_factory):
 @pytest.fixture
 def table(tmp_path):
     """A folder of seven parts of 30 rows, two of them in partitions; keys count through."""
-    folder = tmp_path / "table"
-    for i in range(7):
-        part = folder / (f"day={i}" if i >= 5 else "") / f"part-{i}.parquet"
-        part.parent.mkdir(parents=True, exist_ok=True)
-        rows(30, seed=i, key=np.arange(30 * i, 30 * i + 30)).to_parquet(part, row_group_size=8)
+    folder = seven_parts(tmp_path / "table")
     (folder / "_SUCCESS").touch()
     (folder / "_old").mkdir()
     (folder / "_old" / "part.parquet").write_bytes(b"no part of it")
     return folder
-
-
-def keys(folder):
-    return sorted(pd.concat(pd.read_parquet(part, partitioning=None) for part in outputs(folder))["key"])
-
-
-def outputs(folder):
-    return sorted(part for part in Path(folder).rglob("*.parquet") if "_scff" not in part.parts)
 
 
 # Batches
@@ -171,7 +151,7 @@ def test_a_part_becomes_a_part_with_keys_and_partitions(fitted, model, table, tm
     done = score(model, table, tmp_path / "out", keep=["key"], on_progress=seen.append)
     assert (done.parts, done.skipped, done.rows, done.failed) == (7, 0, 210, ())
     written = [str(part.relative_to(tmp_path / "out")) for part in outputs(tmp_path / "out")]
-    assert written == sorted(part.name for part in parts_of(table))
+    assert written == sorted(part.name for part in source_of(table).parts)
     assert "day=6/part-6.parquet" in written
     assert keys(tmp_path / "out") == list(range(210))
     one = pd.read_parquet(tmp_path / "out" / "part-2.parquet")
@@ -205,7 +185,7 @@ def test_the_manifest_says_what_was_written(model, table, tmp_path):
     score(model, table, out, keep=["key"])
     (journal,) = (out / "_scff").glob("done-*.jsonl")
     records = [Record(**json.loads(line)) for line in journal.read_text().splitlines()]
-    assert sorted(record.part for record in records) == sorted(part.name for part in parts_of(table))
+    assert sorted(record.part for record in records) == sorted(part.name for part in source_of(table).parts)
     for record in records:
         content = (out / record.output).read_bytes()
         assert (record.bytes, record.sha256) == (len(content), hashlib.sha256(content).hexdigest())
@@ -407,7 +387,7 @@ def test_rows_stream_within_the_limit_whatever_the_part(tmp_path):
     assert scorer.names == wide  # loaded before we measure
     job = Job(scorer, place_of(tmp_path / "out.parquet"), is_folder=False, room=8 << 20)
     with PeakMemory() as memory:
-        record = score_part(job, parts_of(tmp_path / "big.parquet")[0])
+        record = score_part(job, source_of(tmp_path / "big.parquet").parts[0])
     assert record.rows == sum(seen) == 60_000
     assert max(seen) <= (8 << 20) // (32 * 240)
     assert memory.added < 48 << 20
@@ -571,11 +551,6 @@ def test_noting_ten_thousand_parts_costs_a_line_each(tmp_path):
 # The command
 
 
-def scff(*arguments):
-    command = [sys.executable, "-m", "scff.cli.main", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"}, check=False)
-
-
 def test_the_exit_code_says_that_a_part_was_not_scored(model, table, tmp_path):
     (table / "part-3.parquet").write_bytes(b"PAR1 this is not a table")
     done = scff("predict", model, table, "-o", tmp_path / "out", "--keep", "key")
@@ -587,17 +562,6 @@ def test_the_exit_code_says_that_a_part_was_not_scored(model, table, tmp_path):
 
 
 # Folders that others made
-
-
-def parts(folder, *tables):
-    for name, part in tables:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(part, folder / name)
-    return folder
-
-
-def arrow(n, seed=0, **columns):
-    return pa.Table.from_pandas(rows(n, seed, **columns), preserve_index=False)
 
 
 def test_folders_spell_out_columns_with_signs_and_missing_ones(model, tmp_path):

@@ -1,6 +1,6 @@
 """A table of Spark scored where its rows are.
 
-pip install pyspark
+pip install 'pyspark>=4'
 spark-submit spark_scoring.py model.scff in.parquet out.parquet key
 """
 
@@ -22,8 +22,8 @@ def predict(table: DataFrame, model: str, keep: Sequence[str] = ()) -> DataFrame
     def stage(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         return map(scorer, batches)
 
-    spark = table.sparkSession
-    schema = spark.createDataFrame(scorer(table.limit(1).toPandas())).schema
+    # No rows have the columns and types of many: what comes out is known without scoring any.
+    schema = table.sparkSession.createDataFrame(scorer(table.limit(0).toArrow())).schema
     return table.mapInPandas(stage, schema)
 
 

@@ -6,6 +6,7 @@ Errors about the user's data are also `ValueError`, so code written against scik
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 __all__ = [
     "BackboneError",
@@ -31,6 +32,21 @@ class SCFFError(Exception):
 
 class DataError(SCFFError, ValueError):
     """The table, the target or a parameter cannot be used as given."""
+
+
+class NoRows(DataError):
+    """A table has columns and not one row: nothing to fit on, and nothing to predict.
+
+    Parameters
+    ----------
+    message : str
+    names : sequence of str
+        Of its columns.
+    """
+
+    def __init__(self, message: str, names: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.names = tuple(names)
 
 
 class DataWarning(UserWarning):

@@ -60,9 +60,10 @@ def describe(plan: FoldPlan) -> str:
     return repr(plan).removeprefix("FoldPlan(").removesuffix(")")
 
 
-def print_notes(notes: Sequence[str]) -> None:
-    """What reading the table did that nobody asked for in so many words."""
-    for i, note in enumerate(notes):
+def print_notes(notes: Sequence[str], most: int | None = None) -> None:
+    """What reading the table did that nobody asked for in so many words: the first of it, where there are many."""
+    more = [f"and {len(notes) - most} more notes"] if most is not None and len(notes) > most else []
+    for i, note in enumerate([*notes[:most], *more]):
         out.print(f"{'table' if i == 0 else '':<10}{note}", soft_wrap=True)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +22,7 @@ __all__ = ["predict"]
 
 # Of parts that could not be scored, as many are named; the count says the rest.
 _NAMED = 10
+_SECONDS = 60.0  # from one line of progress to the next
 
 
 def predict(
@@ -29,7 +32,7 @@ def predict(
         str, typer.Option("--output", "-o", help="CSV, TSV or Parquet file to write, or a folder: a part for a part.")
     ],
     proba: Annotated[bool, typer.Option(help="Also write one probability column per class.")] = True,
-    workers: Annotated[int | None, typer.Option(help="Processes; as many as cores by default.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes; by default as many as cores, one for little.")] = None,
     memory_limit: Annotated[str | None, typer.Option(help="Budget for added memory, such as 2GiB.")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, ...; that of the fit by default.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Begin anew in a folder that has scores.")] = False,
@@ -48,8 +51,10 @@ def predict(
 
     watched = wants_bars(as_json)
     status = err.status("loading the model, and compiling what it reads") if watched else None
+    show: Callable[[Progress], object] = _Lines(shown=not as_json)
     if status is not None:
         status.start()
+        show = lambda progress: status.update(_line(progress))  # noqa: E731
     try:
         with others_to_stderr(engine == "ray"):
             scored = score(
@@ -66,7 +71,7 @@ def predict(
                 engine=engine,
                 overwrite=overwrite,
                 raw=raw,
-                on_progress=lambda progress: None if status is None else status.update(_line(progress)),
+                on_progress=show,
             )
     finally:
         if status is not None:
@@ -88,16 +93,51 @@ def _line(progress: Progress) -> str:
     return f"{parts}{progress.rows:,} rows, {progress.rows_per_second:,.0f} a second{to_go}"
 
 
+class _Lines:
+    """Progress for whoever reads a log instead of watching a terminal: a line a minute."""
+
+    def __init__(self, shown: bool) -> None:
+        self._shown, self._last = shown, time.monotonic()
+
+    def __call__(self, progress: Progress) -> None:
+        if self._shown and time.monotonic() - self._last >= _SECONDS:
+            err.print(f"scff: {_line(progress)}", soft_wrap=True)
+            self._last = time.monotonic()
+
+
 def _say(scored: Outcome) -> None:
-    parts = "" if scored.parts == 1 else f" in {scored.parts - scored.skipped - len(scored.failed)} parts"
-    out.print(
-        f"{scored.rows:,} {'prediction' if scored.rows == 1 else 'predictions'} written to {scored.output}{parts}",
-        soft_wrap=True,
-    )
-    print_notes(scored.notes)
+    done = scored.parts - scored.skipped - len(scored.failed)
+    if scored.written and done:
+        parts = "" if scored.parts == 1 else f" in {_count(done, 'part')}"
+        out.print(f"{_count(scored.rows, 'prediction')} written to {scored.output}{parts}", soft_wrap=True)
+    elif scored.written:
+        state = "has nothing new" if scored.failed else "is up to date"
+        out.print(f"{scored.output} {state}", soft_wrap=True)
+    print_notes(scored.notes, _NAMED)
     if scored.skipped:
         out.print(f"{scored.skipped} {'part was' if scored.skipped == 1 else 'parts were'} there already")
-    for failure in scored.failed[:_NAMED]:
-        err.print(f"scff: not scored: {failure.reason}", soft_wrap=True)
-    if len(scored.failed) > _NAMED:
-        err.print(f"scff: and {len(scored.failed) - _NAMED} more parts")
+    _name([f"not scored: {failure.reason}" for failure in scored.failed], "parts")
+    _name([f"{part} is of a table that is gone; remove it, or pass --overwrite" for part in scored.gone], "parts")
+    if not scored.written:
+        err.print(f"scff: {_not_written(scored)}", soft_wrap=True)
+
+
+def _not_written(scored: Outcome) -> str:
+    from scff.serving.places import place_of
+
+    old = " (what is there is of an earlier run)" if place_of(scored.output).exists() else ""
+    ready = scored.parts - len(scored.failed)
+    wait = "" if scored.waiting is None else f"; {_count(ready, 'part')} wait{'s' * (ready == 1)} in {scored.waiting}"
+    return f"{scored.output} is not written{old}{wait}; mend what was not scored and run again"
+
+
+def _name(lines: Sequence[str], what: str) -> None:
+    """The first lines on standard error, and how many more there are."""
+    for line in lines[:_NAMED]:
+        err.print(f"scff: {line}", soft_wrap=True)
+    if len(lines) > _NAMED:
+        err.print(f"scff: and {len(lines) - _NAMED} more {what}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

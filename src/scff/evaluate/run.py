@@ -28,7 +28,7 @@ from scff.evaluate.records import Answer, Records
 from scff.evaluate.scores import LARGER, Asked, Estimate, draw, estimate, figures
 from scff.evaluate.splits import Folds, choose_splits
 from scff.evaluate.stability import selection_stability
-from scff.fold.ray import RETRIES, connect, result_of, unpacked
+from scff.fold.ray import RETRIES, connect, result_of, share, unpacked
 from scff.names import EngineName
 from scff.processes import end_with, unheard_interrupts
 from scff.progress import Steps
@@ -206,7 +206,7 @@ def _on_cluster(question: Question, missing: list[tuple[int, str]]) -> Iterator[
         return
     ray = connect()
     task = ray.remote(_answer_there).options(max_retries=RETRIES)
-    shared = [ray.put(question)]
+    shared = share(ray, question)
     running = [task.remote(shared, one) for one in missing]
     while running:
         (done,), running = ray.wait(running, num_returns=1)

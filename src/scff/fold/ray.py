@@ -8,9 +8,12 @@ Ray runs its task again on another.
 
 from __future__ import annotations
 
+import io
+import pickle
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 import torch
@@ -20,7 +23,7 @@ from scff.errors import DataError, SCFFError
 from scff.fold.encode import FoldOptions, Queries, add_messages, equal_width
 from scff.tables.table import Table
 
-__all__ = ["RETRIES", "RayEngine", "connect", "resources", "result_of", "unpacked"]
+__all__ = ["RETRIES", "RayEngine", "connect", "resources", "result_of", "share", "unpacked"]
 
 RETRIES = 5
 # Runs per core: enough that a slow core does not hold up the rest, few enough that sums are rarely sent.
@@ -79,7 +82,7 @@ class RayEngine:
         self._options = options
         self.pass_rows, self.audits = options.pass_rows, options.audits
         self._most = most
-        self._views: dict[int, Any] = {}
+        self._views: dict[int, list[Any]] = {}
 
     def encode(self, view: RowView, leaves: Sequence[IntArray], label: str) -> RayStratum:
         """Encode the support rows of all leaves of a stratum."""
@@ -88,8 +91,7 @@ class RayEngine:
         cores = max(1, int(self._ray.cluster_resources().get(wanted, 1)))
         size = min(self._most, -(-len(leaves) // (_RUNS_PER_CORE * cores)))
         runs = [leaves[i : i + size] for i in range(0, len(leaves), size)]
-        # In a list, so that Ray hands the reference over as it is and a worker unpacks the view once, not per task.
-        shared = [self._share(view)]
+        shared = self._share(view)
         sent = [task.remote(shared, list(run), self._options) for run in runs]
         mean = _sum(self._ray, [total for total, _ in sent]) / len(leaves)
         mean = mean.to(self._options.device)
@@ -99,9 +101,9 @@ class RayEngine:
         """Put query rows where every worker can read them."""
         return self._ray.put((rows, self._options.query_chunk))
 
-    def _share(self, view: RowView) -> Any:
+    def _share(self, view: RowView) -> list[Any]:
         if id(view) not in self._views:
-            self._views[id(view)] = self._ray.put(view)
+            self._views[id(view)] = share(self._ray, view)
         return self._views[id(view)]
 
 
@@ -155,16 +157,52 @@ def _encode_query(shared: list[Any], kept: Any, rows: tuple[Table, int], device:
     return out
 
 
+_stored: WeakKeyDictionary[torch.nn.Module, tuple[Any, Any]] = WeakKeyDictionary()
+_networks_here: WeakValueDictionary[Any, torch.nn.Module] = WeakValueDictionary()
 _unpacked_here: OrderedDict[Any, Any] = OrderedDict()
 
 
+def share(ray: Any, what: Any) -> list[Any]:
+    """Put something into the object store, and the networks in it once, however many things refer to them.
+
+    Frozen weights are most of a view. The references come in a list, so that Ray hands them over as they are and a
+    worker unpacks what they stand for once, not per task.
+    """
+    networks: dict[Any, int] = {}
+    context = ray.get_runtime_context()
+    cluster = context.get_node_id(), context.get_job_id()  # a new cluster counts its jobs from one again
+
+    class Pickler(ray.cloudpickle.CloudPickler):  # type: ignore[misc]
+        def persistent_id(self, found: Any) -> int | None:
+            if not isinstance(found, torch.nn.Module):
+                return None
+            if found not in _stored or _stored[found][0] != cluster:
+                _stored[found] = cluster, ray.put(found)
+            return networks.setdefault(_stored[found][1], len(networks))
+
+    # Arrays stay apart: workers of one machine read them where they are.
+    arrays: list[pickle.PickleBuffer] = []
+    packed = io.BytesIO()
+    Pickler(packed, protocol=5, buffer_callback=arrays.append).dump(what)
+    return [ray.put((packed.getvalue(), arrays)), *networks]
+
+
 def unpacked(shared: list[Any]) -> Any:
-    """What a reference stands for; this worker keeps the last few, with all they have compiled."""
+    """What references stand for; this worker keeps the last few things, with all they have compiled."""
     import ray
 
-    (reference,) = shared
+    reference, *networks = shared
+
+    class Unpickler(pickle.Unpickler):
+        def persistent_load(self, number: int) -> torch.nn.Module:
+            found = _networks_here.get(networks[number])
+            if found is None:
+                found = _networks_here[networks[number]] = ray.get(networks[number])
+            return found
+
     if reference not in _unpacked_here:
-        _unpacked_here[reference] = ray.get(reference)
+        packed, arrays = ray.get(reference)
+        _unpacked_here[reference] = Unpickler(io.BytesIO(packed), buffers=arrays).load()
         while len(_unpacked_here) > 2:
             _unpacked_here.popitem(last=False)
     _unpacked_here.move_to_end(reference)

@@ -11,20 +11,24 @@ estimator back, ``mlflow.pyfunc.load_model`` and ``mlflow models serve`` predict
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from pandas.api import types as pdt
+from sklearn.utils.validation import check_is_fitted
 
 from scff import __version__
-from scff.errors import MissingDependency, ModelFileError
+from scff.errors import DataError, MissingDependency, ModelFileError
 from scff.models.file import load
 from scff.report.quality import Quality
 
 if TYPE_CHECKING:
     from scff.estimators.classifier import FoldedClassifier
     from scff.estimators.regressor import FoldedRegressor
+    from scff.serving import Scorer
 
 __all__ = ["FLAVOUR", "load_model", "log_facts", "log_model", "save_model"]
 
@@ -41,6 +45,8 @@ def save_model(
     input_example: Any = None,
     metadata: dict[str, Any] | None = None,
     proba: bool = True,
+    pip_requirements: list[str] | None = None,
+    extra_pip_requirements: list[str] | None = None,
 ) -> None:
     """Write a fitted model as a folder that MLflow reads.
 
@@ -53,43 +59,60 @@ def save_model(
     mlflow_model : mlflow.models.Model, optional
         Filled in; `log_model` hands its own over.
     signature : ModelSignature, optional
-        What goes in and comes out; by default what the model was fitted on, and what it predicts of it.
+        What goes in and comes out; by default the names of the columns that were fitted, of any type, since the model
+        itself takes counts, truth values and missing ones for numbers and says what it cannot take.
     input_example : DataFrame, optional
         Rows stored beside the model.
     metadata : dict, optional
         Stored with it.
     proba : bool, default=True
         Whether ``pyfunc`` predictions have one probability column per class.
+    pip_requirements, extra_pip_requirements : list of str, optional
+        What an environment for this model needs, instead of or beside this version of the library and of MLflow: the
+        path of a wheel, where the library is on no index that the environment reaches.
+
+    Raises
+    ------
+    ModelFileError
+        If there is something at the path already.
+    DataError
+        If it was fitted on an array.
     """
     mlflow = _mlflow()
-    from mlflow.models import Model, infer_signature
+    from mlflow.models import Model
     from mlflow.models.utils import _save_example
+    from mlflow.utils.environment import _CONDA_ENV_FILE_NAME, _PYTHON_ENV_FILE_NAME
 
     from scff.serving import Scorer
 
     folder = Path(path)
     if folder.exists():
         raise ModelFileError(f"There is something at {folder} already; name a folder that is new.")
-    folder.mkdir(parents=True)
-    model.save(folder / _FILE)
-    about = Model() if mlflow_model is None else mlflow_model
+    check_is_fitted(model)
     scorer = Scorer(model, proba=proba)
-    if signature is None:
-        rows = _support_rows(model)
-        signature = infer_signature(rows, scorer(rows))
-    about.signature = signature
-    if input_example is not None:
-        _save_example(about, input_example, str(folder))
+    about = Model() if mlflow_model is None else mlflow_model
+    about.signature = _signature(scorer) if signature is None else signature
     if metadata is not None:
         about.metadata = metadata
-    needs = [f"scff=={__version__}", f"mlflow=={mlflow.__version__}"]
-    (folder / "requirements.txt").write_text("\n".join(needs) + "\n")
-    mlflow.pyfunc.add_to_model(
-        about, loader_module=__name__, data=_FILE, python_env=None, model_config={"proba": proba}
-    )
-    facts = _weights_of(model)
-    about.add_flavor(FLAVOUR, scff_version=__version__, data=_FILE, code=None, **facts)
-    about.save(str(folder / "MLmodel"))
+    folder.mkdir(parents=True)
+    try:
+        model.save(folder / _FILE)
+        if input_example is not None:
+            _save_example(about, input_example, str(folder))
+        _write_environment(folder, pip_requirements, extra_pip_requirements)
+        mlflow.pyfunc.add_to_model(
+            about,
+            loader_module=__name__,
+            data=_FILE,
+            conda_env=_CONDA_ENV_FILE_NAME,
+            python_env=_PYTHON_ENV_FILE_NAME,
+            model_config={"proba": proba},
+        )
+        about.add_flavor(FLAVOUR, scff_version=__version__, data=_FILE, code=None, **_weights_of(model))
+        about.save(str(folder / "MLmodel"))
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
 
 
 def log_model(model: FoldedClassifier | FoldedRegressor, name: str | None = None, **options: Any) -> Any:
@@ -178,8 +201,18 @@ class _Predictor:
     def predict(self, rows: Any, params: dict[str, Any] | None = None) -> pd.DataFrame:
         """Predictions as a table, a row for a row."""
         frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows, columns=self._scorer.names)
-        predicted: pd.DataFrame = self._scorer(frame)
+        predicted: pd.DataFrame = self._scorer(self._dated(frame))
         return predicted
+
+    def _dated(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Rows with the dates that a request has as text, JSON and CSV having no others."""
+        support = self._scorer.model.fitted_.support
+        dates = [self._scorer.names[j] for j, kind in support.times if kind == "dates"]
+        as_text = [name for name in dates if name in frame and pdt.is_string_dtype(frame[name].dtype)]
+        try:
+            return frame.assign(**{name: pd.to_datetime(frame[name]) for name in as_text})
+        except ValueError as error:
+            raise DataError(f"A column that held dates at fit holds something else ({error}); give dates.") from error
 
 
 def _load_pyfunc(path: str, model_config: dict[str, Any] | None = None) -> _Predictor:
@@ -187,14 +220,37 @@ def _load_pyfunc(path: str, model_config: dict[str, Any] | None = None) -> _Pred
     return _Predictor(path, bool((model_config or {}).get("proba", True)))
 
 
-def _support_rows(model: FoldedClassifier | FoldedRegressor) -> pd.DataFrame:
-    """A few labelled rows as they were fitted, for the signature."""
-    support = model.fitted_.support.rows(0, 5)
-    if isinstance(support.values, pd.DataFrame):
-        return support.values
-    import numpy as np
+def _signature(scorer: Scorer) -> Any:
+    """Columns of any type in, predictions out.
 
-    return pd.DataFrame(np.asarray(support.values), columns=list(support.names or ()))
+    The types of MLflow are narrower than what a column of the fit takes: it would refuse whole numbers and truth values
+    where floats were fitted, and a missing value where there was none.
+    """
+    import pyarrow as pa
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, DataType, Schema
+    from mlflow.types.schema import AnyType
+
+    kinds = {pa.string(): DataType.string, pa.int64(): DataType.long, pa.bool_(): DataType.boolean}
+    kinds[pa.float64()] = DataType.double
+    label, *probabilities = scorer.outputs
+    said = [ColSpec(kinds.get(scorer.label_type(), AnyType()), name=label)]
+    said += [ColSpec(DataType.double, name=name) for name in probabilities]
+    columns = [ColSpec(AnyType(), name=name, required=False) for name in scorer.names]
+    return ModelSignature(inputs=Schema(columns), outputs=Schema(said))
+
+
+def _write_environment(folder: Path, wanted: list[str] | None, more: list[str] | None) -> None:
+    """What an environment for the model needs, in the three files that flavours of MLflow write."""
+    import yaml
+    from mlflow.utils import environment
+
+    conda, requirements, constraints = environment._process_pip_requirements([f"scff=={__version__}"], wanted, more)
+    (folder / environment._CONDA_ENV_FILE_NAME).write_text(yaml.safe_dump(conda, default_flow_style=False))
+    (folder / environment._REQUIREMENTS_FILE_NAME).write_text("".join(f"{line}\n" for line in requirements))
+    if constraints:
+        (folder / environment._CONSTRAINTS_FILE_NAME).write_text("".join(f"{line}\n" for line in constraints))
+    environment._PythonEnv.current().to_yaml(str(folder / environment._PYTHON_ENV_FILE_NAME))
 
 
 def _mlflow() -> Any:

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scff.serving.parts import Job, writer
-from scff.serving.places import Part, Place
+from scff.serving.places import Place
+from scff.serving.source import Part
 
 __all__ = ["gather"]
 

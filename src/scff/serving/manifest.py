@@ -18,7 +18,8 @@ from typing import Any, Self
 import pyarrow as pa
 
 from scff.errors import DataError
-from scff.serving.places import Part, Place
+from scff.serving.places import Place
+from scff.serving.source import Part
 
 __all__ = ["FOLDER", "Head", "Manifest", "Record"]
 
@@ -69,7 +70,8 @@ class Record:
         Name of the part that was written.
     rows, bytes : int
     sha256 : str
-        Of what was written.
+        Of what was written, for whoever wants to be sure: a run that goes on compares sizes, which one listing tells
+        it, and reads nothing that is finished.
     notes : tuple of str
         What reading it did that nobody asked for.
     """
@@ -94,6 +96,8 @@ class Manifest:
     head : Head
     overwrite : bool
         Remove what another run has written there, and begin anew.
+    file : Place, optional
+        The file that the folder's scores are for, if they are for one.
 
     Raises
     ------
@@ -102,8 +106,8 @@ class Manifest:
         model or with other columns.
     """
 
-    def __init__(self, folder: Place, head: Head, *, overwrite: bool = False) -> None:
-        self._folder, self._head, self._overwrite = folder, head, overwrite
+    def __init__(self, folder: Place, head: Head, *, overwrite: bool = False, file: Place | None = None) -> None:
+        self._folder, self._head, self._overwrite, self._file_for = folder, head, overwrite, file
         self._notes = folder / FOLDER
         self._open = contextlib.ExitStack()
         self._waiting: list[Record] = []
@@ -143,6 +147,12 @@ class Manifest:
         self._waiting.append(record)
         if self._folder.is_local or time.monotonic() - self._last > _SECONDS:
             self._flush()
+
+    def drop(self, part: Part) -> None:
+        """Remove what was written of a part that is not what it was and cannot be scored any more."""
+        record = self.done.pop(part.name, None)
+        if record is not None:
+            (self._folder / record.output).remove()
 
     def _flush(self) -> None:
         lines = "".join(json.dumps(asdict(record)) + "\n" for record in self._waiting)
@@ -192,6 +202,11 @@ class Manifest:
         if before == self._head:
             return
         what = "another model" if before.model != self._head.model else "other columns"
+        if self._file_for is not None:
+            raise DataError(
+                f"{self._file_for} was begun with {what}, and parts of it wait in {self._folder}; finish it with the "
+                "arguments it was begun with, or pass --overwrite to begin anew."
+            )
         raise DataError(
             f"{self._folder} holds predictions of {what}; choose another folder, or pass --overwrite to begin anew."
         )

@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 
 from scff.errors import DataError
 from scff.serving.manifest import Record
-from scff.serving.places import Part, Place
+from scff.serving.places import Place
 from scff.serving.readers import Reading, opened
 from scff.serving.scorer import Scorer
+from scff.serving.source import Part
 from scff.tables.formulas import defused
 
 __all__ = ["Job", "Told", "carried", "score_part", "writer"]
@@ -120,8 +121,8 @@ def score_part(job: Job, part: Part, told: Told = lambda *_: None) -> Record:
         return Record(part.name, part.size, part.stamp, part.output, rows, size, digest, reader.notes)
 
 
-def carried(job: Job, part: Part) -> pa.Schema:
-    """What is carried beside the predictions of a part, with the types it is written in.
+def carried(job: Job, part: Part) -> tuple[pa.Schema, bool]:
+    """What is carried beside the predictions of a part, with the types it is written in, and whether it has rows.
 
     Raises
     ------
@@ -129,7 +130,7 @@ def carried(job: Job, part: Part) -> pa.Schema:
         If it cannot be read or lacks a column.
     """
     with _told_of(part), opened(part, job.scorer, job.reading) as reader:
-        return reader.carried
+        return reader.carried, reader.has_rows
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from scff.serving.manifest import Manifest
-from scff.serving.places import Part
+from scff.serving.source import Part
 from scff.serving.workers import Event
 
 __all__ = ["Failure", "Progress", "Run", "Scored"]
@@ -60,6 +60,9 @@ class Scored:
     Attributes
     ----------
     output : str
+    written : bool
+        Whether there is an output: a file is written when none of its parts has failed, a folder holds those that have
+        not.
     parts : int
         Parts of the table.
     skipped : int
@@ -73,9 +76,14 @@ class Scored:
         Most memory that predicting added in any one process.
     notes : tuple of str
         What reading did that nobody asked for in so many words.
+    gone : tuple of str
+        Parts in the output folder of tables that were scored before and are not among the parts any more.
+    waiting : str or None
+        Where finished parts wait for a file that is not written because others have failed.
     """
 
     output: str
+    written: bool
     parts: int
     skipped: int
     rows: int
@@ -83,6 +91,8 @@ class Scored:
     seconds: float
     peak_bytes: int
     notes: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    waiting: str | None = None
 
 
 class Run:
@@ -95,18 +105,29 @@ class Run:
     on_progress : callable
     manifest : Manifest, optional
         Where finished parts are noted.
+    notes : sequence of str
+        What is to be said already.
+    one_file : bool, default=False
+        Whether all parts are for one file.
     """
 
     def __init__(
-        self, parts: Sequence[Part], on_progress: Callable[[Progress], object], manifest: Manifest | None = None
+        self,
+        parts: Sequence[Part],
+        on_progress: Callable[[Progress], object],
+        manifest: Manifest | None = None,
+        notes: Sequence[str] = (),
+        *,
+        one_file: bool = False,
     ) -> None:
+        self._one_file = one_file
         self._manifest, self._on_progress = manifest, on_progress
         self._bytes, self._total = sum(part.size for part in parts), len(parts)
         self._started = time.monotonic()
         self._behind = 0.0
         self.rows = self.finished = self.peak_bytes = 0
         self.failed: list[Failure] = []
-        self.notes: dict[str, None] = {}
+        self.notes: dict[str, None] = dict.fromkeys(notes)
 
     def __call__(self, event: Event) -> None:
         """Note an event."""
@@ -121,13 +142,28 @@ class Run:
         if event.failed is not None:
             self.finished += 1
             self.failed.append(Failure(event.part.name, event.failed))
+            if self._manifest is not None:
+                self._manifest.drop(event.part)
             logger.info("not scored: %s", event.failed)
         seconds = max(1e-9, time.monotonic() - self._started)
         left = seconds * (self._bytes - self._behind) / self._behind if self._behind > 0 else None
         self._on_progress(Progress(self.finished, self._total, self.rows, self.rows / seconds, left))
 
-    def scored(self, output: str, skipped: int, seconds: float) -> Scored:
+    def scored(
+        self, output: str, skipped: int, seconds: float, gone: tuple[str, ...] = (), waiting: str | None = None
+    ) -> Scored:
         """What came of it."""
         failed = tuple(sorted(self.failed, key=lambda failure: failure.part))
-        total = self._total + skipped
-        return Scored(output, total, skipped, self.rows, failed, seconds, self.peak_bytes, tuple(self.notes))
+        return Scored(
+            output=output,
+            written=not (self._one_file and failed),
+            parts=self._total + skipped,
+            skipped=skipped,
+            rows=self.rows,
+            failed=failed,
+            seconds=seconds,
+            peak_bytes=self.peak_bytes,
+            notes=tuple(self.notes),
+            gone=gone,
+            waiting=waiting,
+        )

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scff.errors import DataError, SCFFError
 from scff.fold.ray import connect
+from scff.memory.meter import PeakMemory
 from scff.serving.parts import Job, score_part
-from scff.serving.places import Part
+from scff.serving.source import Part
 from scff.serving.worker import failure
 from scff.serving.workers import ATTEMPTS, Event, Happened, died
 
-__all__ = ["score_on_ray"]
+__all__ = ["actors", "score_on_ray"]
 
 # More blocks of parts than this cost Ray more than they give it to balance.
 _MOST_BLOCKS = 1000
@@ -37,25 +38,53 @@ class _PartScorer:
 
     def __init__(self, job: Job, attempts: Any) -> None:
         self._job, self._attempts = job, attempts
-        job.scorer.model.fitted_.compiled()
+        self._unusable: SCFFError | None = None
+        try:
+            with PeakMemory() as memory:
+                job.scorer.model.fitted_.compiled()
+        except SCFFError as error:  # of an actor that dies here Ray would keep no more than the text
+            self._unusable = error
+        self._base = memory.start
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[bytes]]:
         """Score the parts of a batch; what cannot be scored is an answer too."""
         return {"packed": [pickle.dumps(self._score(pickle.loads(packed))) for packed in batch["packed"]]}
 
-    def _score(self, part: Part) -> Event:
+    def _score(self, part: Part) -> Event | SCFFError:
         import ray
 
+        if self._unusable is not None:
+            return self._unusable
         if ray.get(self._attempts.begin.remote(part.name)) > ATTEMPTS:
             return Event(part, failed=f"{part.name}: {died()}")
         try:
-            record = score_part(self._job, part)
+            with PeakMemory() as memory:
+                record = score_part(self._job, part)
         except Exception as error:
             return Event(part, failed=failure(error))
-        return Event(part, rows=record.rows, share=1.0, record=record)
+        return Event(part, rows=record.rows, share=1.0, record=record, peak_bytes=memory.peak - self._base)
 
 
-def score_on_ray(job: Job, parts: Sequence[Part], happened: Happened, workers: int | None = None) -> None:
+def actors(job: Job, parts: Sequence[Part], workers: int | None = None) -> int:
+    """How many actors score parts: as many as are asked for, or as the cluster has cores, or GPUs.
+
+    Raises
+    ------
+    DataError
+        If a cluster could not reach the files.
+    """
+    if not (job.out.is_shared and parts[0].place.is_shared):
+        raise DataError("Files in the memory of this process cannot be scored on a cluster; use engine local.")
+    there = connect().cluster_resources()
+    return min(len(parts), workers or max(1, int(there.get("GPU" if _gpus(job, there) else "CPU", 1))))
+
+
+def _gpus(job: Job, there: Mapping[str, float]) -> int:
+    """GPUs of an actor."""
+    return 1 if there.get("GPU", 0) >= 1 and job.scorer.model.fitted_.settings.device != "cpu" else 0
+
+
+def score_on_ray(job: Job, parts: Sequence[Part], happened: Happened, count: int) -> None:
     """Score parts on a cluster: the one in use, the one ``RAY_ADDRESS`` names, or a new one on this machine.
 
     Ray Data hands a part to an actor when it is free, and again to another one when it dies. An actor reads its part a
@@ -68,19 +97,17 @@ def score_on_ray(job: Job, parts: Sequence[Part], happened: Happened, workers: i
         At places that every worker can reach.
     happened : callable
         Told of every part that is finished or given up.
-    workers : int, optional
-        Most actors; as many as the cluster has cores, or GPUs, by default.
+    count : int
+        Most actors.
+
+    Raises
+    ------
+    SCFFError
+        If the model cannot be used at all.
     """
-    if not parts:
-        return
-    if not (job.out.is_shared and parts[0].place.is_shared):
-        raise DataError("Files in the memory of this process cannot be scored on a cluster; use engine local.")
     ray = connect()
     from ray import data
 
-    there = ray.cluster_resources()
-    gpus = 1 if there.get("GPU", 0) >= 1 and job.scorer.model.fitted_.settings.device != "cpu" else 0
-    most = workers or max(1, int(there.get("GPU" if gpus else "CPU", 1)))
     rows = data.from_items(
         [{"packed": pickle.dumps(part)} for part in parts], override_num_blocks=min(len(parts), _MOST_BLOCKS)
     )
@@ -88,14 +115,17 @@ def score_on_ray(job: Job, parts: Sequence[Part], happened: Happened, workers: i
     answers = rows.map_batches(
         _PartScorer,
         batch_size=1,
-        compute=data.ActorPoolStrategy(min_size=1, max_size=min(most, len(parts))),
+        compute=data.ActorPoolStrategy(min_size=1, max_size=count),
         fn_constructor_kwargs={"job": job, "attempts": ray.remote(num_cpus=0)(_Attempts).remote()},
-        num_gpus=gpus or None,
+        num_gpus=_gpus(job, ray.cluster_resources()) or None,
         num_cpus=1,
     )
     try:
         for answer in answers.iter_rows():
-            happened(pickle.loads(answer["packed"]))
+            said = pickle.loads(answer["packed"])
+            if isinstance(said, SCFFError):  # no part can be scored with this model, or within this limit
+                raise said
+            happened(said)
     except ray.exceptions.RayError as error:
         raise (_cause(error) or DataError(f"Ray could not go on: {error}")) from error
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scff.errors import DataError
-from scff.serving.places import Part
+from scff.errors import DataError, NoRows
 from scff.serving.scorer import Scorer, as_frame
+from scff.serving.source import Part
 from scff.tables.naming import find_row_names
 from scff.tables.on_disk import is_wide, open_wide
 from scff.tables.reading import Request, read_dataset
@@ -61,11 +61,13 @@ class Reader(Protocol):
     ----------
     carried : Schema
         What is carried, and in which types.
+    has_rows : bool
     notes : tuple of str
         What was done that nobody asked for.
     """
 
     carried: pa.Schema
+    has_rows: bool
     notes: tuple[str, ...]
 
     def batches(self, rows: int) -> Iterator[Batch]:
@@ -88,7 +90,11 @@ def opened(part: Part, scorer: Scorer, reading: Reading) -> Iterator[Reader]:
             if _holds(file, part, scorer) or not part.place.is_local:
                 yield _Streamed(file, part, scorer, reading)
                 return
-    yield _Whole(part, scorer, reading)
+    try:
+        whole: Reader = _Whole(part, scorer, reading)
+    except NoRows as empty:
+        whole = _Empty(empty, scorer, reading)
+    yield whole
 
 
 def _holds(file: pq.ParquetFile, part: Part, scorer: Scorer) -> bool:
@@ -108,40 +114,55 @@ class _Streamed:
         self._constant = {name: value for name, value in part.partition.items() if name in names}
         scorer.check_names([*schema.names, *self._constant])
         self._values = _values(self._constant, scorer)
-        index = [name for name in (schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(name, str)]
-        keys = [reading.id] if reading.id is not None else index or self._found(reading)
+        described = (schema.pandas_metadata or {}).get("index_columns", ())
+        index = [name for name in described if isinstance(name, str)]
+        self._counted = _counted(described, file.metadata.num_rows, schema.names)
+        keys = [reading.id] if reading.id is not None else [*index, *self._counted] or self._found(reading)
         # What a folder says goes with the folder: its parts have the same one among the predictions.
-        keep = [name for name in reading.keep if name in schema.names or name not in part.partition]
+        there = {*schema.names, *self._counted}
+        keep = [name for name in reading.keep if name in there or name not in part.partition]
         self._kept = list(dict.fromkeys([*keys, *keep]))
-        missing = next((name for name in self._kept if name not in schema.names), None)
+        missing = next((name for name in self._kept if name not in there), None)
         if missing is not None:
             raise DataError(f"The column {missing!r} that is to be kept is missing.")
         read = {*names, *self._kept}
         twice = next((name for name, times in Counter(schema.names).items() if times > 1 and name in read), None)
         if twice is not None:
             raise DataError(f"There are two columns {twice!r}; rename one.")
-        self.carried = pa.schema(
-            [pa.field(ROW if name == _INDEX else name, _plain(schema.field(name).type)) for name in self._kept]
-        )
+        self.has_rows = file.metadata.num_rows > 0
+        self.carried = pa.schema([self._field(name, schema) for name in self._kept])
+
+    def _field(self, name: str, schema: pa.Schema) -> pa.Field:
+        kind = pa.int64() if name in self._counted else _plain(schema.field(name).type)
+        return pa.field(ROW if name == _INDEX else name, kind)
 
     def batches(self, rows: int) -> Iterator[Batch]:
         """All rows; those of a very wide file of numbers stay on disk and are read a leaf at a time."""
-        scorer, names, kept = self._scorer, self._scorer.names, self._kept
+        scorer, names = self._scorer, self._scorer.names
+        in_file = [name for name in self._kept if name not in self._counted]
         local = self._part.place.is_local and not self._constant
         if local and scorer.is_numeric and is_wide(path := Path(self._part.place.path)):
-            table = self._file.read(columns=kept)
-            yield open_wide(path, names), dict(zip(self.carried.names, table.columns, strict=True)), 1.0
+            yield open_wide(path, names), self._carried(self._file.read(columns=in_file), 0), 1.0
             return
-        in_file = [name for name in names if name not in self._constant]
-        wanted = list(dict.fromkeys([*in_file, *kept]))
-        total = self._file.metadata.num_rows
+        features = [name for name in names if name not in self._constant]
+        wanted = list(dict.fromkeys([*features, *in_file]))
+        total, done = self._file.metadata.num_rows, 0
         for batch in self._file.iter_batches(rows, columns=wanted, use_threads=False):
             table = pa.Table.from_batches([batch])
-            frame = as_frame(table.select(in_file))
+            frame = as_frame(table.select(features))
             if self._constant:
                 frame = frame.assign(**self._values)[names]
-            columns = (table.column(name) for name in kept)
-            yield frame, dict(zip(self.carried.names, columns, strict=True)), len(frame) / total
+            yield frame, self._carried(table, done), len(frame) / total
+            done += len(frame)
+
+    def _carried(self, table: pa.Table, first: int) -> dict[str, Any]:
+        """What is carried of some rows, the first of which stands at this place of the file."""
+        some = slice(first, first + len(table))
+        columns = (
+            pa.array(self._counted[name][some], pa.int64()) if name in self._counted else table.column(name)
+            for name in self._kept
+        )
+        return dict(zip(self.carried.names, columns, strict=True))
 
     def _found(self, reading: Reading) -> list[str]:
         """The column of row names: the one the model knows, or one that is no feature and looks like it."""
@@ -169,7 +190,7 @@ class _Whole:
         self.notes = self._data.notes
         self._carried = pa.Table.from_pandas(self._data.carried.reset_index(drop=True), preserve_index=False)
         fields = [pa.field(field.name, _plain(field.type)) for field in self._carried.schema]
-        self.carried = pa.schema(fields)
+        self.carried, self.has_rows = pa.schema(fields), True
 
     def batches(self, rows: int) -> Iterator[Batch]:
         """All rows."""
@@ -178,6 +199,36 @@ class _Whole:
             some = self._carried.slice(start, rows)
             share = min(rows, total - start) / total
             yield table.rows(start, start + rows), dict(zip(some.column_names, some.columns, strict=True)), share
+
+
+class _Empty:
+    """A part of another format that has a header and no rows, as an empty Parquet file has."""
+
+    def __init__(self, empty: NoRows, scorer: Scorer, reading: Reading) -> None:
+        known = reading.id or scorer.model.fitted_.support.id_column
+        keys = [known] if known is not None and known in empty.names else []
+        if {*scorer.names, *reading.keep} - {*empty.names}:
+            raise empty
+        self.notes: tuple[str, ...] = ()
+        self.has_rows = False
+        self.carried = pa.schema([pa.field(name, pa.null()) for name in dict.fromkeys([*keys, *reading.keep])])
+
+    def batches(self, rows: int) -> Iterator[Batch]:
+        """None."""
+        return iter(())
+
+
+def _counted(described: Any, total: int, names: Sequence[str]) -> dict[str, range]:
+    """Keys that pandas did not write because they go up in even steps, by the name of the index."""
+    found = {}
+    for one in described:
+        if isinstance(one, dict) and one.get("kind") == "range" and one.get("name") is not None:
+            steps = [step for step in (one.get("start"), one.get("stop"), one.get("step")) if type(step) is int]
+            keys = range(*steps) if len(steps) == 3 and steps[2] != 0 else range(0)
+            # Whoever cuts a table in parts may leave the note of the whole, which says nothing of a part.
+            if len(keys) == total and str(one["name"]) not in names:
+                found[str(one["name"])] = keys
+    return found
 
 
 def _values(partition: Mapping[str, str | None], scorer: Scorer) -> dict[str, Any]:

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 import pyarrow as pa
 
-from scff.errors import DataError, MemoryBudgetError
+from scff.errors import DataError, MemoryBudgetError, shown
 from scff.memory.budget import parse_bytes
+from scff.names import ENGINES, is_whole
 from scff.serving.gather import gather
-from scff.serving.manifest import Head, Manifest
+from scff.serving.manifest import FOLDER, Head, Manifest
 from scff.serving.parts import Job, carried
-from scff.serving.places import Part, Place, parts_of, place_of, side_by_side
+from scff.serving.places import Place, place_of
 from scff.serving.progress import Progress, Run, Scored
 from scff.serving.readers import Reading
-from scff.serving.scorer import Scorer
+from scff.serving.scorer import Scorer, names_to_keep
+from scff.serving.source import Part, source_of
+from scff.serving.target import beside, is_file, keep_apart, keep_whole
 from scff.serving.workers import Happened, cores, score_here, score_in_processes
-from scff.tables.atomic import is_one_of
 
 __all__ = ["score"]
 
@@ -30,7 +30,6 @@ logger = logging.getLogger(__name__)
 
 # Less than this is scored before another process has imported what it needs.
 _WORTH_PROCESSES = 32 << 20
-_FILES = (".parquet", ".pq", ".csv", ".tsv")
 
 
 def score(
@@ -62,8 +61,8 @@ def score(
     model : path or URL
         A model file.
     source : path, URL, pyarrow Dataset, or a list of paths or URLs
-        A table of any format, or a folder of Parquet files. Several tables are parts one after the other, unless the
-        model was fitted on several side by side.
+        A table of any format, or a folder of Parquet files. Several of either are parts one after the other, in the
+        order of their names below the folder they have in common, unless the model was fitted on several side by side.
     output : path or URL
         A ``.csv``, ``.tsv`` or ``.parquet`` file, or a folder.
     proba : bool, default=True
@@ -76,9 +75,10 @@ def score(
         More about how to read tables, as the fields of `scff.tables.reading.Request`: ``samples``, ``on``, ``orient``,
         ``layer``, ``drop``. A table is then read as a whole.
     workers : int, optional
-        Processes; by default as many as there are cores and parts, and one where there is little to do.
+        Processes, or actors of the cluster; by default as many as there are cores and parts, and locally one where
+        there is little to do.
     memory_limit : int or str, optional
-        Budget for the memory that all of them add together.
+        Budget for the memory that all of them add together; where it is too small for all, fewer are started.
     device : str, optional
     engine : {"local", "ray"}, default="local"
         ``"ray"`` scores the parts on a Ray cluster; every worker must see the files.
@@ -102,56 +102,77 @@ def score(
         cannot be scored is no such error and stands in ``failed``.
     """
     started = time.monotonic()
+    if engine not in ENGINES:
+        raise DataError(f'engine must be "local" or "ray", not {shown(engine)!r}.')
+    if workers is not None and not (is_whole(workers) and workers >= 1):
+        raise DataError(f"workers is {shown(workers)!r}; use a whole number, one at least.")
+    keep = names_to_keep(keep)
     target = place_of(output, storage_options)
-    is_file = _is_file(output, target)
+    for_file = is_file(output, target)
     scorer = Scorer(model, proba=proba, device=device)
-    several = isinstance(source, Sequence) and not isinstance(source, str)
-    if several and scorer.model.fitted_.support.blocks:
-        parts = [side_by_side(source, storage_options)]
-    else:
-        parts = parts_of(source, storage_options)
-    _keep_apart(parts, target, several=len(parts) > 1 or _is_folder(source, storage_options))
-    count = _count(workers, parts, target)
+    found = source_of(source, storage_options, blocks=bool(scorer.model.fitted_.support.blocks))
+    parts = found.parts
     limit = None if memory_limit is None else parse_bytes(memory_limit)
     options = {name: value for name, value in (reading or {}).items() if value}
-    _keep_whole([model, options.get("samples")], target)
-    job = Job(scorer, target, Reading(tuple(keep), id, options), is_folder=not is_file, raw=raw)
-    if is_file and len(parts) == 1:
-        run = Run(parts, on_progress)
+    keep_whole([model, options.get("samples")], target)
+    job = Job(scorer, target, Reading(keep, id, options), is_folder=not for_file, raw=raw)
+    keep_apart(found, target, [] if for_file else map(job.place, parts))
+    notes = [found.note] if found.note else []
+    if for_file and len(parts) == 1:
+        if engine == "ray":
+            notes.append("one table for one file is scored here: a cluster shares out parts")
+        run = Run(parts, on_progress, notes=notes, one_file=True)
         score_here(_within(job, limit, 1), parts, run)
+        if not run.failed:
+            _forget(beside(target))  # parts of an earlier run that had more
         return run.scored(str(target), 0, time.monotonic() - started)
     shared = _carried(job, parts)
     job = replace(job, carried=shared)
-    if is_file:  # by way of a folder, so that this too can be killed and taken up again
-        job = replace(job, out=_beside(target), is_folder=True)
+    if for_file:  # by way of a folder, so that this too can be killed and taken up again
+        job = replace(job, out=beside(target), is_folder=True)
     head = Head.of(scorer.digest, job.schema(shared))
-    with Manifest(job.out, head, overwrite=overwrite) as manifest:
+    with Manifest(job.out, head, overwrite=overwrite, file=target if for_file else None) as manifest:
         todo = [part for part in parts if not manifest.has(part)]
-        run = Run(todo, on_progress, manifest)
-        if engine == "ray":
-            from scff.serving.ray import score_on_ray
-
-            score_on_ray(_within(job, limit, 1), todo, run, workers)
-        else:
-            _score_locally(job, todo, run, min(count, len(todo)), limit)
-        gone = set(manifest.done) - {part.name for part in parts}
-        if gone:
-            logger.warning("%s holds predictions of %d parts that %s has no more", job.out, len(gone), source)
-    if is_file and not run.failed:
+        run = Run(todo, on_progress, manifest, notes, one_file=for_file)
+        if todo:
+            _share_out(job, todo, run, workers, limit, engine)
+        others = set(manifest.done) - {part.name for part in parts}
+        gone = () if for_file else tuple(sorted(manifest.done[name].output for name in others))
+        waits = bool(for_file and run.failed and manifest.done)
+    if for_file and not run.failed:
         gather([(part, job.place(part)) for part in parts], replace(job, out=target, is_folder=False))
-        job.out.fs.rm(job.out.path, recursive=True)
-    return run.scored(str(target), len(parts) - len(todo), time.monotonic() - started)
+    if for_file and not waits:
+        _forget(job.out)
+    waiting = str(job.out) if waits else None
+    return run.scored(str(target), len(parts) - len(todo), time.monotonic() - started, gone, waiting)
 
 
-def _score_locally(job: Job, parts: Sequence[Part], run: Happened, count: int, limit: int | None) -> None:
-    """In as many processes as the limit lets work."""
-    while count > 1:
+def _forget(waiting: Place) -> None:
+    """Remove the folder where parts of a file have waited, if there is one and it is ours."""
+    if (waiting / FOLDER).exists():
+        waiting.fs.rm(waiting.path, recursive=True)
+
+
+def _share_out(
+    job: Job, parts: Sequence[Part], run: Happened, workers: int | None, limit: int | None, engine: str
+) -> None:
+    """Among as many processes, or actors of a cluster, as the limit lets work."""
+    on_ray = engine == "ray"
+    if on_ray:
+        from scff.serving.ray import actors, score_on_ray
+
+    count = actors(job, parts, workers) if on_ray else _processes(job, parts, workers)
+    while True:
+        within = _within(job, limit, count)
         try:
-            return score_in_processes(_within(job, limit, count), parts, run, count)
+            if on_ray:
+                return score_on_ray(within, parts, run, count)
+            return score_in_processes(within, parts, run, count) if count > 1 else score_here(within, parts, run)
         except MemoryBudgetError:  # found before the first part: a smaller number has more each
+            if count == 1:
+                raise
             count //= 2
-            logger.info("the memory limit is for %d processes", count)
-    return score_here(_within(job, limit, 1), parts, run)
+            logger.info("the memory limit is for %d workers", count)
 
 
 def _within(job: Job, limit: int | None, count: int) -> Job:
@@ -164,18 +185,22 @@ def _within(job: Job, limit: int | None, count: int) -> Job:
 
 
 def _carried(job: Job, parts: Iterable[Part]) -> pa.Schema:
-    """What all parts carry; the first one that can be read says it, but for types of columns that it has nothing in."""
+    """What all parts carry; the first one with rows says it, but for types of columns that it has nothing in."""
     first: DataError | None = None
-    known: pa.Schema | None = None
+    known = empty = None
     for part in parts:
         try:
-            found = carried(job, part)
+            found, has_rows = carried(job, part)
         except DataError as error:
             first = first or error
+            continue
+        if not has_rows:  # columns without rows have the types of whoever wrote them without knowing better
+            empty = empty or found
             continue
         known = found if known is None else _typed(known, found)
         if pa.null() not in known.types:
             return known
+    known = known or empty
     if known is None:
         assert first is not None
         raise first
@@ -188,48 +213,10 @@ def _typed(known: pa.Schema, other: pa.Schema) -> pa.Schema:
     return pa.schema(list(fields))
 
 
-def _count(workers: int | None, parts: Sequence[Part], target: Place) -> int:
-    if workers is not None and workers < 1:
-        raise DataError(f"workers is {workers}; use at least one process.")
-    if not target.is_shared or not parts[0].place.is_shared:
+def _processes(job: Job, parts: Sequence[Part], workers: int | None) -> int:
+    """Processes of this machine."""
+    if not job.out.is_shared or not parts[0].place.is_shared:
         return 1  # nobody else could see the files
     if workers is None and sum(part.size for part in parts) < _WORTH_PROCESSES:
         return 1
     return min(len(parts), workers or cores())
-
-
-def _is_folder(source: Any, options: Mapping[str, Any] | None) -> bool:
-    return isinstance(source, str | os.PathLike) and place_of(source, options).is_folder()
-
-
-def _keep_apart(parts: Sequence[Part], target: Place, several: bool) -> None:
-    """Refuse an output among the inputs: the next run would read it as one."""
-    for part in parts:
-        root = part.place.path.removesuffix(part.name).rstrip("/")
-        inside = type(part.place.fs) is type(target.fs) and f"{target.path.rstrip('/')}/".startswith(f"{root}/")
-        if inside and (several or target.path == part.place.path):
-            raise DataError(f"The output {target} lies in the folder that is read; choose a place outside.")
-
-
-def _keep_whole(read: Sequence[Any], target: Place) -> None:
-    """Refuse an output that would take the place of the model, or of a sample sheet."""
-    files = [path for path in read if isinstance(path, str | os.PathLike)]
-    if target.is_local and is_one_of(target.path, files):
-        raise DataError(f"The output {target} is one of the files that are read; name another to write.")
-
-
-def _is_file(output: Any, target: Place) -> bool:
-    """Whether one file is asked for: by the ending of the name, unless it is a folder or ends in a slash."""
-    suffix = PurePosixPath(target.path).suffix
-    if not suffix or str(output).endswith("/") or target.is_folder():
-        return False
-    if suffix not in _FILES:
-        raise DataError(f"The output {output} must end in .csv, .tsv or .parquet, or in a slash for a folder of parts.")
-    if target.is_local and not (folder := Path(target.path).parent).is_dir():
-        raise DataError(f"There is no directory {folder}; create it first.")
-    return True
-
-
-def _beside(target: Place) -> Place:
-    folder, _, name = target.path.rpartition("/")
-    return Place(target.fs, f"{folder}/.{name}.parts")

@@ -24,7 +24,7 @@ from scff.serving.places import digest_of, place_of
 if TYPE_CHECKING:
     from scff.estimators.base import FoldedEstimator
 
-__all__ = ["Scorer", "as_frame"]
+__all__ = ["Scorer", "as_frame", "names_to_keep"]
 
 PREDICTION = "prediction"
 
@@ -84,10 +84,8 @@ class Scorer:
         memory_limit: int | str | None = None,
         device: str | None = None,
     ) -> None:
-        if isinstance(keep, str) or not isinstance(keep, Sequence):
-            raise DataError(f"keep must be a list of names of columns, not {shown(keep)}.")
         self.proba = proba
-        self.keep = tuple(keep)
+        self.keep = names_to_keep(keep)
         self.memory_limit = None if memory_limit is None else parse_bytes(memory_limit)
         self.device = device
         self._place = self._given = None
@@ -276,6 +274,13 @@ class Scorer:
         adapted = copy.copy(model)
         adapted.fitted_ = replace(model.fitted_, settings=settings, _compiled=None)
         return adapted
+
+
+def names_to_keep(keep: Sequence[str]) -> tuple[str, ...]:
+    """Names of columns to carry, refused where they are one name: its letters are no columns."""
+    if isinstance(keep, str) or not isinstance(keep, Sequence):
+        raise DataError(f"keep must be a list of names of columns, not {shown(keep)}.")
+    return tuple(keep)
 
 
 def as_frame(batch: pa.Table) -> pd.DataFrame:

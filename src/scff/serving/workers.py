@@ -17,7 +17,7 @@ from scff.memory.meter import PeakMemory
 from scff.processes import unheard_interrupts
 from scff.serving.manifest import Record
 from scff.serving.parts import Job, score_part
-from scff.serving.places import Part
+from scff.serving.source import Part
 from scff.serving.worker import failure
 
 __all__ = ["ATTEMPTS", "Event", "Happened", "cores", "died", "score_here", "score_in_processes"]

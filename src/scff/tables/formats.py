@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from scff.errors import DataError, MissingDependency, SCFFError, shown
+from scff.errors import DataError, MissingDependency, NoRows, SCFFError, shown
 from scff.tables.delimited import COMPRESSIONS, read_delimited
 from scff.tables.matrix_market import read_matrix_market
 from scff.tables.on_disk import is_wide, wide_sheet
@@ -76,7 +76,7 @@ def load(path: Path, hints: Hints = Hints()) -> Sheet:  # noqa: B008  (frozen)
         raise DataError(f"{path} cannot be read as a table ({said}).") from error
     if 0 in sheet.values.shape:
         rows, columns = sheet.values.shape
-        raise DataError(f"{path} holds no rows ({rows} rows, {columns} columns).")
+        raise NoRows(f"{path} holds no rows ({rows} rows, {columns} columns).", sheet.heads)
     logger.info("read %s: %d rows, %d columns", path, *sheet.values.shape)
     return replace(sheet, origin=_from_here(path))
 

@@ -18,6 +18,7 @@ import pandas as pd
 from scff.errors import DataError
 from scff.tables.formats import Hints, load
 from scff.tables.joining import candidates, common_rows, features_in_rows, match_rows
+from scff.tables.naming import as_row_names
 from scff.tables.parts import Part, part_of, put_together, wanted_blocks
 from scff.tables.request import Orient, Request
 from scff.tables.sheet import Sheet
@@ -63,7 +64,12 @@ class Dataset:
         out = self.kept.reset_index(drop=True)
         if self.row_names is not None:
             head = self.table.id_column or "row"
-            out.insert(0, head if head not in out.columns else f"{head} (row name)", self.row_names)
+            if head not in out.columns:
+                out.insert(0, head, self.row_names)
+            elif np.array_equal(as_row_names(out[head]), self.row_names):  # the same column, asked for once more
+                out.insert(0, head, out.pop(head))
+            else:
+                out.insert(0, f"{head} (row name)", self.row_names)
         return out
 
 

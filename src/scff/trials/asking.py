@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from scff.fold.algorithm import Folded
 from scff.fold.methods import compile_view
-from scff.fold.ray import RETRIES, connect, resources, result_of, unpacked
+from scff.fold.ray import RETRIES, connect, resources, result_of, share, unpacked
 from scff.fold.threads import in_order
 from scff.progress import Steps
 from scff.trials.beside import reader_of
@@ -144,7 +144,7 @@ def _ask_a_cluster(
         return {}
     ray = connect()
     case = replace(episode.case, settings=replace(episode.case.settings, engine="local"))
-    shared = [ray.put((replace(episode, case=case), list(alternatives)))]
+    shared = share(ray, (replace(episode, case=case), list(alternatives)))
     task = ray.remote(_ask_there).options(max_retries=RETRIES, **resources(case.settings.options.device))
     sent = [task.remote(shared, number) for number in range(len(episode.splits))]
     each = sum(size_of(case, one) for one in alternatives)
