@@ -3,12 +3,14 @@
     python benchmarks/evaluation.py --panel FOLDER --backbone tabpfn-v1 --protocol paper
     python benchmarks/evaluation.py --panel FOLDER --backbone nano --protocol rows-512 --page PAGE.rst    # with markers
     python benchmarks/evaluation.py --panel FOLDER --backbone tabpfn-v1 --protocol paper --render-only
+    python benchmarks/evaluation.py --panel FOLDER --backbone tabpfn-v1 --protocol paper --again
 
 Tables come one after the other, the shortest first, each with all its studies: a run that is cut off has whole tables,
 and not those with the best outcome. What is in the results folder already is not run again, so the same command
 resumes after an interruption and only renders when nothing is left. Text outside the markers of the page is kept; its
 markers say which studies are run, where ``--only`` does not.
 Records come from and go to ``benchmarks/results/studies.jsonl`` too, a line each: a run goes on on another machine.
+So nothing that is recorded there runs, unless ``--again`` asks for what other code than the present recorded.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from scff.bench.folds import Protocol, get_protocol
 from scff.bench.jobs import Job, RunSettings, checkpoint_of
 from scff.bench.layout import Cell, ReportTable, count, label, to_rst
 from scff.bench.panels import Panel, load_panel
-from scff.bench.records import CellKey, Record, RecordStore
+from scff.bench.records import CellKey, Record, RecordStore, Reuse
 from scff.bench.rendering import failures, page_tables, study_tables
 from scff.bench.reports_published import theirs_on
 from scff.bench.results import Results
@@ -110,26 +112,26 @@ def published(root: Path, backbone: str) -> str:
     """
     study = get_study("hdlss")
     rules, (report, *_) = get_protocol(study.protocol), study.reports
-    known: dict[tuple[str, str], list[Record]] = {}
+    known: dict[tuple[str, str], dict[int, Record]] = {}  # of a fold that was run again the last line counts
     for line in RIVALS.read_text(encoding="utf-8").splitlines():
         one = json.loads(line)
         arm = one["arm"].removesuffix(f"/{backbone}")
         if one["rows"] == "published" and "error" not in one and arm.partition("/")[0] in ARMS:
             key = CellKey(rules.name, backbone, "", one["table"], "plain", one["seed"], arm)
             metrics = {"accuracy": one["accuracy"], "auc": one["auc"], "nll": one["log_loss"]}
-            known.setdefault((one["table"], arm), []).append(Record(key, "ok", metrics=metrics))
-    run: dict[tuple[str, str], list[Record]] = {}
+            known.setdefault((one["table"], arm), {})[one["seed"]] = Record(key, "ok", metrics=metrics)
+    run: dict[tuple[str, str], dict[int, Record]] = {}
     for record in RecordStore(root).all(rules.name):
         key = record.key
         arm = key.arm if key.backbone in (backbone, "baseline") else f"{key.arm}/{key.backbone}"
         if record.ok:
-            run.setdefault((key.dataset, arm), []).append(replace(record, key=replace(key, arm=arm)))
+            run.setdefault((key.dataset, arm), {})[key.fold] = replace(record, key=replace(key, arm=arm))
     whole = {
         (table, arm): some
         for (table, arm), some in {**known, **run}.items()
         if len(some) == len(theirs_on(report["file"], table)[report["rival"]])
     }
-    shown = Results([record for some in whole.values() for record in some], rules, backbone)
+    shown = Results([record for some in whole.values() for record in some.values()], rules, backbone)
     return to_rst(study_tables(study, [shown]))
 
 
@@ -176,6 +178,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", help="run only these; the page is written from all that are there")
     parser.add_argument("-j", dest="jobs", type=int, default=1, help="jobs at a time")
     parser.add_argument("--render-only", action="store_true", help="run nothing")
+    parser.add_argument("--again", action="store_true", help="run again what other code than the present recorded")
     args = parser.parse_args()
     page = DOCS / args.page
     shown = re.findall(r"^\.\. results:(\S+):begin$", page.read_text(encoding="utf-8"), re.MULTILINE)
@@ -185,7 +188,8 @@ def main() -> None:
     rules, panel = get_protocol(args.protocol), load_panel(args.panel)
     protocols = unpack(args.results)
     for backbone in args.backbone if not args.render_only else []:
-        settings = RunSettings(args.results, backbone, checkpoint_of(backbone), rules)
+        reuse: Reuse = "present" if args.again else "yes"
+        settings = RunSettings(args.results, backbone, checkpoint_of(backbone), rules, reuse=reuse)
         run(panel, settings, args)
     loaded = [Results.load(args.results, rules, backbone) for backbone in args.backbone]
     text = page.read_text(encoding="utf-8")

@@ -34,6 +34,7 @@ from sklearn.preprocessing import StandardScaler
 
 import scff
 from scff import FoldedClassifier
+from scff.bench.worker import source_hash
 
 #: Points of accuracy a table may lose against logistic regression, and how much worse its log-loss may be.
 SMALL = {"breast_cancer": 1.0, "wine": 2.0, "iris": 2.0, "digits": 4.0}
@@ -72,11 +73,12 @@ def tuned_regression() -> Any:
 class Results:
     """Figures by (table, seed, method, bound on the query rows), kept on disk."""
 
-    def __init__(self, path: Path, checkpoint: Path, backbone: str, max_query: int) -> None:
+    def __init__(self, path: Path, checkpoint: Path, backbone: str, max_query: int, again: bool = False) -> None:
         self.path, self.backbone, self.max_query = path, backbone, max_query
         self.digest = hashlib.sha256(checkpoint.read_bytes()).hexdigest()[:12]
         lines = path.read_text().splitlines() if path.exists() else []
-        records = [json.loads(line) for line in lines]
+        every = [json.loads(line) for line in lines]
+        records = [record for record in every if not again or record.get("source") == source_hash()]
         self.known = {tuple(record["key"]): tuple(record["value"]) for record in records}
 
     def get(self, table: str, seed: int, method: str, data: Callable[[], Split]) -> tuple[float, float]:
@@ -95,7 +97,8 @@ class Results:
             value = (hit, float(log_loss(y_q, p, labels=model.classes_)))
             self.known[key] = value
             with self.path.open("a") as file:
-                record = {"key": key, "value": value, "cpu_seconds": round(time.process_time() - began, 2)}
+                spent = round(time.process_time() - began, 2)
+                record = {"key": key, "value": value, "cpu_seconds": spent, "source": source_hash()}
                 file.write(json.dumps(record) + "\n")
         return self.known[key]
 
@@ -207,11 +210,13 @@ def main() -> None:
     parser.add_argument("--tables", nargs="*", help="only these wide tables")
     parser.add_argument("--parts", nargs="*", default=["small", "wide", "rows"])
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results" / "nano_quality.jsonl")
+    parser.add_argument("--again", action="store_true", help="run again what other code than the present recorded")
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
     embedded = Path(scff.__file__).parent / "backbones" / "weights" / "nano.ckpt"
     checkpoint = args.checkpoint or embedded
-    results = Results(args.results, checkpoint, str(args.checkpoint) if args.checkpoint else "nano", args.max_query)
+    backbone = str(args.checkpoint) if args.checkpoint else "nano"
+    results = Results(args.results, checkpoint, backbone, args.max_query, args.again)
     print(f"checkpoint {checkpoint.name} {results.digest}, {args.seeds} seeds")
     if "small" in args.parts:
         small_tables(results, args.seeds)

@@ -36,6 +36,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
 from scff import FoldedRegressor
+from scff.bench.worker import source_hash
 
 QUERIES, GENES, FOLDS = 120, 3, 4
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -132,25 +133,26 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[2, 3])
     parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
     parser.add_argument("--records", type=Path, default=Path(__file__).parent / "results" / "of_numbers.jsonl")
+    parser.add_argument("--again", action="store_true", help="run again what other code than the present recorded")
     parser.add_argument("--table", action="store_true", help="only print")
     asked = parser.parse_args()
     lines = asked.records.read_text().splitlines() if asked.records.exists() else []
-    records = [json.loads(line) for line in lines]
-    known = {(one["table"], one["rows"], one["seed"], one["arm"]) for one in records}
+    known = {(one["table"], one["rows"], one["seed"], one["arm"]): one for one in map(json.loads, lines)}
     for seed in () if asked.table else asked.seeds:
         for place, rows in enumerate(asked.rows):
             smaller = max(asked.rows[:place], default=0)
             for name, X, y in tables(asked.folders, asked.genes):
                 parts = split(X, y, rows, seed, smaller)
                 for arm in asked.arms if parts is not None else ():
-                    if (name, rows, seed, arm) in known:
+                    key = (name, rows, seed, arm)
+                    if key in known and not (asked.again and known[key].get("source") != source_hash()):
                         continue
                     record = {"table": name, "rows": rows, "seed": seed, "arm": arm} | measure(arm, parts)
-                    records.append(record)
+                    known[key] = record = record | {"source": source_hash()}
                     with asked.records.open("a", encoding="utf-8") as file:
                         file.write(json.dumps(record) + "\n")
                     print(f"{name} {rows} {seed} {arm}: {record['error']:.3f} ({record['cpu_seconds']} s)", flush=True)
-    report(pd.DataFrame(records))
+    report(pd.DataFrame(known.values()))
 
 
 if __name__ == "__main__":

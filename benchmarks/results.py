@@ -1,10 +1,13 @@
-"""Make the figures of README and documentation again: hours, resumable. What it does not make is in `NOT_MADE`.
+"""Run the benchmarks behind the figures of README and documentation. What it does not run is in `NOT_MADE`.
 
-    python benchmarks/results.py --data FOLDER                    # everything
+    python benchmarks/results.py --data FOLDER                    # everything; what is recorded is not run again
+    python benchmarks/results.py --data FOLDER --again            # hours: by the present code, whatever is recorded
     python benchmarks/results.py --data FOLDER --only studies rivals
     python benchmarks/results.py --data FOLDER --only digests     # run nothing: do the pages speak of today's weights?
 
-Steps that record (``published``, ``hdlss``, ``studies``, ``rivals``, ``nano``) go on where they were interrupted.
+Steps that record (``published``, ``hdlss``, ``studies``, ``rivals``, ``numbers``, ``nano``) start from the records in
+``benchmarks/results`` and run what is missing there. With ``--again`` they run all that other code than the present
+recorded, and go on where they were interrupted. The other steps measure anew every time.
 ``studies`` writes the tables of its two pages, ``rivals`` and ``figures`` draw; all other figures are read off what is
 printed. The last step fails if a page names a checkpoint that is not the package's.
 """
@@ -34,18 +37,20 @@ NOT_MADE = {
 }
 
 
-def steps(data: str, results: str) -> dict[str, list[list[str]]]:
+def steps(data: str, results: str, again: bool = False) -> dict[str, list[list[str]]]:
     """Return the commands of every step, in order."""
-    evaluation = ["benchmarks/evaluation.py", "--panel", data, "--results", results]
-    rivals, figures = ["benchmarks/rivals.py", "--data", data], ROOT / "docs" / "figures"
-    hdlss = ["-m", "scff.bench", "run", "hdlss", "--results", results]
+    anew = ["--again"] if again else []
+    evaluation = ["benchmarks/evaluation.py", *anew, "--panel", data, "--results", results]
+    rivals, figures = ["benchmarks/rivals.py", *anew, "--data", data], ROOT / "docs" / "figures"
+    hdlss = ["-m", "scff.bench", "run", "hdlss", "--results", results, "--reuse", "present" if again else "yes"]
+    long = [*hdlss, "--panel", data, "--arms", "native,scff,auto", "--datasets"]
     width = ["benchmarks/width.py", "--model", "nano", "--arms", "auto", "scff", "native"]
     v1 = f"{ROOT}/benchmarks/results/tabpfn_v1"
     return {
         "published": [
-            [*hdlss, "--panel", f"{data}/hdlss", "--backbone", "tabpfn-v1"],
-            [*hdlss, "--panel", data, "--datasets", "skf_madelon,skf_BASEHOCK", "--backbone", "tabpfn-v1"],
-            [*hdlss, "--panel", data, "--datasets", "skf_madelon", "--backbone", "nano"],
+            [*hdlss, "--panel", f"{data}/hdlss", "--arms", "native,scff", "--backbone", "tabpfn-v1"],
+            [*long, "skf_madelon,skf_BASEHOCK", "--backbone", "tabpfn-v1"],
+            [*long, "skf_madelon", "--backbone", "nano"],
         ],
         "hdlss": [
             [*rivals, "--hdlss", "--arms", *RIVALS[:2], "logistic", "logistic-plain", "random-forest"],
@@ -65,8 +70,8 @@ def steps(data: str, results: str) -> dict[str, list[list[str]]]:
             ["benchmarks/tabpfn_v1.py", data, "--out", f"{v1}.csv"],
             ["benchmarks/tabpfn_v1_madeline.py", f"{data}/madeline.parquet", "--out", f"{v1}_madeline.csv"],
         ],
-        "numbers": [["benchmarks/of_numbers.py", f"{data}/regression", "--genes", f"{data}/hdlss"]],
-        "nano": [["benchmarks/nano_quality.py", "--data", data]],
+        "numbers": [["benchmarks/of_numbers.py", *anew, f"{data}/regression", "--genes", f"{data}/hdlss"]],
+        "nano": [["benchmarks/nano_quality.py", *anew, "--data", data]],
         "width": [
             [*width, "--rows", "512", "--queries", "256", "--columns", "1000", "--threads", "1", "0"],
             [*width, "--rows", "2048", "--queries", "1024", "--columns", "1000", "--threads", "1"],
@@ -109,8 +114,13 @@ def main() -> None:
     parser.add_argument("--data", default="../shared/data", help="folder of tables, with hdlss in it")
     parser.add_argument("--results", default="bench-results", help="folder of the studies' records")
     parser.add_argument("--only", nargs="+", choices=list(steps("", "")))
+    parser.add_argument("--again", action="store_true", help="run again what other code than the present recorded")
     args = parser.parse_args()
-    known = steps(args.data, args.results)
+    known = steps(args.data, args.results, args.again)
+    if {"published", "studies"} & set(args.only or known):
+        from evaluation import unpack
+
+        unpack(ROOT / args.results)  # before anything runs that these records would spare
     for name in args.only or known:
         for command in known[name]:
             print(f"{name}: python {' '.join(command)}", flush=True)

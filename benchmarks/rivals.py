@@ -8,7 +8,8 @@
 FOLDER holds one parquet file a table (label column ``target``) and ``index.csv``, and the same in ``FOLDER/hdlss``. At
 most 70 % of a table's rows are labelled, and no more than ``--rows``; the next 256 are asked. Every result is a line
 of ``results/rivals.jsonl`` (``--records``), appended as it is done: an interrupted run goes on, and processes with
-different arms may share a file. What fails is recorded with its error and not tried again, unless ``--retry`` is given.
+different arms may share a file. What is recorded is not run again, unless it failed and ``--retry`` is given, or other
+code than the present recorded it and ``--again`` is; the last line counts.
 
 Tables of more than ten classes take part where they are named or with ``--many``; means are over the others. GeneICL
 needs its package (``pip install 'scff[geneicl]'``). ``rivals_arms.py`` says what each arm does. All of them run on one
@@ -36,6 +37,7 @@ from threadpoolctl import threadpool_limits
 
 from rivals_arms import Arm, arms
 from scff.bench.folds import get_protocol, make_split
+from scff.bench.worker import source_hash
 
 SIZES = (64, 256, 512)
 SEEDS = (0, 1, 2)
@@ -147,7 +149,7 @@ def measure(arm: Arm, name: str, parts: Split) -> dict[str, Any]:
 
 
 def versions(name: str) -> dict[str, str]:
-    """Versions of the packages behind an arm."""
+    """Versions of the packages behind an arm, and the digest of our sources, as in the records of studies."""
     packages = PACKAGES.get(name, ("scff", "torch") if "/" in name else ("scikit-learn",))
     found = {}
     for package in packages:
@@ -155,7 +157,7 @@ def versions(name: str) -> dict[str, str]:
             found[package] = version(package)
         except ModuleNotFoundError:
             found[package] = "source"
-    return {**found, "python": platform.python_version()}
+    return {**found, "python": platform.python_version(), "source": source_hash()}
 
 
 class Records:
@@ -198,6 +200,12 @@ def splits(args: argparse.Namespace, names: list[str]) -> Iterator[tuple[int | s
                     yield rows, seed, name, parts
 
 
+def outdated(before: dict[str, Any], args: argparse.Namespace) -> bool:
+    """Whether what is recorded is to be run again."""
+    earlier = args.again and before["versions"].get("source") != source_hash()
+    return earlier or (args.retry and "error" in before)
+
+
 def main() -> None:
     """Parse, run what is missing, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -210,6 +218,7 @@ def main() -> None:
     parser.add_argument("--hdlss", action="store_true", help="the published folds instead of our splits")
     parser.add_argument("--records", type=Path, default=Path(__file__).parent / "results" / "rivals.jsonl")
     parser.add_argument("--retry", action="store_true", help="run again what has failed")
+    parser.add_argument("--again", action="store_true", help="run again what other code than the present recorded")
     parser.add_argument("--table", action="store_true", help="only print")
     parser.add_argument("--figure", type=Path, help="also draw, into this file")
     args = parser.parse_args()
@@ -225,7 +234,7 @@ def main() -> None:
         for rows, seed, name, parts in splits(args, names):
             for arm in args.arms:
                 before = records.known.get((name, rows, seed, arm))
-                if before is not None and not (args.retry and "error" in before):
+                if before is not None and not outdated(before, args):
                     continue
                 record = {"table": name, "rows": rows, "seed": seed, "arm": arm}
                 record |= measure(known[arm], arm, parts)

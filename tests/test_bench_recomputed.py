@@ -22,6 +22,8 @@ from scff.bench.results import Results
 from scff.bench.studies import get_study, studies
 from test_bench_tables import LAPTOP, TABLES, fill
 
+FOLDS = {"all": (0, 1, 2), "locked": (1, 2), "development": (0,)}
+
 
 @cache
 def draws(n):
@@ -64,7 +66,7 @@ class Files:
         names, cells = sorted({place[0] for place in pairs}), []
         for metric, scale, digits, sign in (("accuracy", 100, 3, 1), ("nll", 1, 5, -1)):
             e = self.effects(pairs, metric)
-            wins, losses = int((sign * e > 1e-9).sum()), int((sign * e < -1e-9).sum())
+            wins, losses = int((sign * e > 1e-6).sum()), int((sign * e < -1e-6).sum())
             without = [np.delete(e, i).mean() for i in range(len(e))]
             worst = int(np.argmin(sign * np.array(without)))
             cells.append(f"{scale * np.median(e):+.{digits}f}")
@@ -94,7 +96,7 @@ def test_intervals(study, tmp_path):
     for report in declared.reports:
         contrasts = report.get("contrasts", [])
         if report["kind"] == "intervals":
-            folds = (0, 1, 2) if report["folds"] == "all" else (1, 2)
+            folds = FOLDS[report["folds"]]
             for row, (a, b) in zip(shown[report["title"]], contrasts, strict=True):
                 pairs = files.pairs(a, b, folds)
                 assert row[1] == f"{a} − {b}"
@@ -102,7 +104,8 @@ def test_intervals(study, tmp_path):
                 checked += 1
         elif report["kind"] == "agreement":
             for row, (a, b) in zip(shown[report["title"]], contrasts, strict=True):
-                assert row[3:] == files.agreement(files.pairs(a, b))
+                assert row[1] == f"{a} − {b}"
+                assert row[3:] == files.agreement(files.pairs(a, b, FOLDS[report["folds"]]))
                 checked += 1
         elif report["kind"] == "maxima":
             pairs = files.pairs(*contrasts[0])
@@ -135,7 +138,10 @@ def test_intervals(study, tmp_path):
 
 def test_leaf_width(tmp_path):
     fill(tmp_path, get_study("leaf-width").arms)
-    files, shown = Files(tmp_path), tables_of("leaf-width", tmp_path)["Leaf width"]
+    files, titles = Files(tmp_path), tables_of("leaf-width", tmp_path)
+    agreed, shown = titles["Leaf width, table by table"], titles["Leaf width"]
+    wanted = [files.agreement(files.pairs(f"scff-leaf-{width}", "native")) for width in (32, 64, 128)]
+    assert [row[3:] for row in agreed] == wanted
     for row, width in zip(shown, (32, 64, 128), strict=True):
         pairs = files.pairs(f"scff-leaf-{width}", "native")
         mine = [a for a, _ in pairs.values()]
@@ -265,7 +271,7 @@ def test_a_leaf_is_as_wide_as_the_backbones(tmp_path):
     assert narrow.leaf_width == 100
     (bins,) = study_tables(get_study("core-width"), [narrow])
     assert [row[1].text for row in bins.rows] == ["K ≤ 100", "101–200", "K > 200"]
-    (leaves,) = study_tables(get_study("leaf-width"), [narrow])
+    leaves, _ = study_tables(get_study("leaf-width"), [narrow])
     assert [row[1].text for row in leaves.rows] == ["32", "64", "100"]
     assert leaves.notes[-1] == "tabpfn-v1 takes at most 100 columns a leaf: its 128 are these."
     assert choose_prefix(5, {120: 6}, 120, 128) == Match(120, strict=False)
@@ -274,21 +280,23 @@ def test_a_leaf_is_as_wide_as_the_backbones(tmp_path):
 
 def test_generated_features(tmp_path):
     fill(tmp_path, ["native", "scff"], ["plain", "generated"], folds=(0,))
-    files, shown = Files(tmp_path), tables_of("generated-features", tmp_path)["Generated features"]
+    files, titles = Files(tmp_path), tables_of("generated-features", tmp_path)
+    shown, agreed = titles["Generated features"], titles["Generated features, table by table"]
     names = sorted({d for d, _, v, arm in files.cells if v == "generated"})
     sides = (
         (("generated", "native"), ("plain", "native")),
         (("generated", "scff"), ("plain", "native")),
         (("generated", "scff"), ("generated", "native")),
     )
-    for row, two in zip(shown, sides, strict=True):
+    for row, other, two in zip(shown, agreed, sides, strict=True):
         pairs = {(d,): tuple(files.cells[d, 0, v, arm] for v, arm in two) for d in names}
         counts = []
         for metric, sign in (("accuracy", 1), ("nll", -1)):
             e = sign * files.effects(pairs, metric)
-            wins, losses = (e > 1e-9).sum(), (e < -1e-9).sum()
+            wins, losses = (e > 1e-6).sum(), (e < -1e-6).sum()
             counts.append(f"{wins}/{len(e) - wins - losses}/{losses}")
         assert row[2:] == [*files.intervals(pairs), f"{files.effects(pairs, 'auc').mean():+.5f}", *counts]
+        assert other[3:] == files.agreement(pairs)
 
 
 def test_auto_beside_the_papers_method(tmp_path):

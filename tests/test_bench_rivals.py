@@ -146,6 +146,17 @@ def test_a_file_of_records_is_read_like_a_folder(tmp_path):
     assert loaded[0].checkpoint == "c" * 12
     tables = [study_tables(get_study("main"), [results]) for results in loaded]
     assert tables[0] == tables[1]
+    text = packed.read_text()
+    quick, paper = (
+        json.dumps(json.loads(replace(one, key=replace(one.key, protocol=name)).to_json())) + "\n"
+        for one, name in ((records[0], "quick"), (records[1], "paper"))
+    )
+    packed.write_text(text + quick)
+    with pytest.raises(DataError, match="--protocol laptop or quick"):  # the lines of a file have no age
+        Results.find(packed)
+    packed.write_text(paper + text + quick)
+    assert Results.find(packed) == ("paper", ["nano"])
+    assert Results.find(packed, "laptop") == ("laptop", ["nano"])
     with pytest.raises(DataError, match="no records of 'tabicl-v2'"):
         Results.load(packed, get_protocol("laptop"), "tabicl-v2")
 

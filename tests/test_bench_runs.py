@@ -1,5 +1,6 @@
 """Runs: paired, resumable, safe against kill -9, corruption, company and query labels."""
 
+import hashlib
 import json
 import os
 import signal
@@ -287,6 +288,69 @@ def test_reused_and_stale_records(panel, tmp_path, monkeypatch):
     assert key.path != other.path  # other weights never overwrite, nor mix
 
 
+def test_records_of_another_question_are_not_reused(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 4)), columns=list("abcd"))
+    frame = frame.assign(label=rng.integers(2, size=60), city=rng.integers(3, size=60), who=np.arange(60) // 2)
+    folder, root = tmp_path / "tables", tmp_path / "results"
+    folder.mkdir()
+    frame.to_csv(folder / "one.csv", index=False)
+    study = replace(CHEAP, variants=((PLAIN, ("logistic",)),))
+
+    def asked(**named):
+        before = cells(root)
+        assert run(study, load_panel(folder, **named), root).done == 1
+        ((path, record),) = cells(root).items()
+        return before.get(path) != record, record
+
+    assert asked(target="city")[1].n_classes == 3
+    assert asked(target="city")[0] is False
+    ran, record = asked(target="label")  # another column of labels ...
+    assert (ran, record.n_classes) == (True, 2)
+    ran, record = asked(target="label", groups="who")  # ... groups ...
+    assert (ran, record.n_groups) == (True, 30)
+    frame.assign(label=1 - frame["label"]).to_csv(folder / "one.csv", index=False)  # ... and a file without a digest
+    assert asked(target="label", groups="who")[0]
+    assert not asked(target="label", groups="who")[0]
+    plain = frame.rename(columns={"label": "target"})
+    plain.to_csv(folder / "one.csv", index=False)
+    digest = hashlib.sha256((folder / "one.csv").read_bytes()).hexdigest()
+    assert asked()[1].data_digest == f"sha256:{digest}"  # the usual question is the file's digest and no more
+    assert not asked(target="target")[0]
+
+
+def test_only_records_of_the_present_code_are_reused_where_that_is_asked(panel, tmp_path, monkeypatch):
+    one = panel.select(["wine"])
+    run(CHEAP, one, tmp_path)
+    store = RecordStore(tmp_path)
+    first = next(store.all())
+    store.write(replace(first, host={**first.host, "source": "earlier"}))
+    calls, real = [], jobs_module.run_isolated
+    monkeypatch.setattr(jobs_module, "run_isolated", lambda *a: calls.append(a[0].arm.name) or real(*a))
+    run(CHEAP, one, tmp_path)
+    assert calls == []
+    run(CHEAP, one, tmp_path, reuse="present")
+    run(CHEAP, one, tmp_path, reuse="present")
+    assert calls == [first.key.arm]
+
+
+def test_why_a_table_was_excluded_is_asked_anew_and_spares_what_is_done(panel, tmp_path):
+    narrow = replace(QUICK, max_features=100)
+    assert run(CHEAP, panel.select(["wine"]), tmp_path, protocol=narrow).failed == 2
+    progress = run(CHEAP, panel.select(["wine"]), tmp_path)
+    assert (progress.done, progress.failed, progress.reasons) == (2, 0, ())
+    more = replace(CHEAP, variants=((PLAIN, ("logistic", "svm-linear")),))
+    progress = run(more, panel.select(["wine"]), tmp_path, protocol=narrow)
+    assert (progress.done, progress.failed) == (1, 1)
+    (reason,) = progress.reasons
+    assert reason.startswith("wine (svm-linear): the protocol")
+    assert {r.key.arm: r.ok for r in cells(tmp_path).values()} == {
+        "logistic": True,
+        "random-forest": True,
+        "svm-linear": False,
+    }
+
+
 def test_equal_memory_measures_the_grid_from_the_core_on(panel, tmp_path, monkeypatch):
     study = replace(get_study("equal-memory"), prefix_grid=(2, 4, 4096))
     one = panel.select(["cancer"])
@@ -348,6 +412,36 @@ def test_bencheval_reads_what_was_collected(done):
         method_col="method", task_col="task", error_col="metric_error", seed_column="seed"
     ).leaderboard(frame)
     assert len(board) == 3
+
+
+def test_the_command_says_which_column_is_asked_and_why_nothing_came(tmp_path):
+    runner, folder = CliRunner(), tmp_path / "tables"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
+    frame.assign(label=rng.integers(2, size=60), city=rng.integers(3, size=60)).to_csv(folder / "one.csv", index=False)
+    command = ["run", "baselines", "--panel", str(folder), "--backbone", "nano", "--quick", "-o", str(tmp_path / "r")]
+    command += ["--arms", "logistic,scff"]
+    wrong = runner.invoke(app, [*command, "--target", "lable"])
+    assert isinstance(wrong.exception, DataError)
+    assert "no column 'lable'" in str(wrong.exception)
+    assert "'label', 'city'" in str(wrong.exception)
+    assert not (tmp_path / "r").exists()  # nothing was begun
+    wrong = runner.invoke(app, [*command[:-1], "svm"])
+    assert "has no arm 'svm'" in str(wrong.exception)
+    nothing = runner.invoke(app, [*command, "--target", "a"])  # a class to a row
+    assert nothing.exit_code == 1
+    assert "Left out: one (scff, logistic): No class of one has 5 rows" in nothing.output
+    assert "nothing to show" in nothing.output
+    unsaid = runner.invoke(app, command)
+    assert unsaid.exit_code == 0, unsaid.output
+    assert "one, label column: city (last)" in unsaid.output
+    assert "2 cells done, 0 failed or excluded" in unsaid.output
+    said = runner.invoke(app, [*command, "--target", "label"])
+    assert "(last)" not in said.output
+    assert {record.n_classes for record in cells(tmp_path / "r").values()} == {2}
+    groups = load_panel(folder, groups="city").datasets[0]
+    assert groups.label_column() == ("label", True)  # the column of groups holds no labels
 
 
 def test_command_line(folder, tmp_path):

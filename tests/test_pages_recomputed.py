@@ -27,7 +27,16 @@ DATA = Path(bench.__file__).parent
 PAGES = {"results": ("paper", "tabpfn-v1", 100), "results_nano": ("rows-512", "nano", 128)}
 ALL, LOCKED, FIRST = (0, 1, 2, 3, 4), (1, 2, 3, 4), (0,)
 METRICS = (("accuracy", 100, 3), ("nll", 1, 5))
-OURS = {"all": ALL, "locked": LOCKED}
+OURS = {"all": ALL, "locked": LOCKED, "development": FIRST}
+CONTROLS = {
+    "random-routing": "Random Core/Tail assignment",
+    "centred": "Centred Tail (no Core projection)",
+    "raw-residual": "Raw residual only",
+    "fixed-prototype": "Fixed prototype update",
+    "fisher": "Fisher-selected update",
+    "no-single-leaf-fallback": "Validated update, no single-leaf fallback",
+    "no-binary-restriction": "Validated update, no binary-task restriction",
+}
 
 
 def declared(study):
@@ -88,10 +97,18 @@ class Page:
     def seconds(pairs, side, part="cpu"):
         return np.array([two["ab".index(side)]["seconds"][part] for two in pairs.values()])
 
+    def across(self, a, b, folds):
+        """Pairs of arms, each on the plain table or, as in ``scff on generated``, on a variant of it."""
+        (arm, _, variant), (other, _, beside) = a.partition(" on "), b.partition(" on ")
+        sides = (variant or "plain", arm), (beside or "plain", other)
+        places = [(d, f) for d, f, *side in self.files.cells if tuple(side) == sides[0] and f in folds]
+        both = {(*p, ""): tuple(self.files.cells.get((*p, *side)) for side in sides) for p in places}
+        return {place: two for place, two in both.items() if all(two)}
+
     def contrasts(self, report, folds=None):
         out = []
         for a, b in report["contrasts"]:
-            pairs = self.files.pairs(a, b, folds or OURS[report["folds"]])
+            pairs = self.across(a, b, folds or OURS[report["folds"]])
             tables = str(len({place[0] for place in pairs}))
             kind = self.files.intervals if report["kind"] == "intervals" else self.files.agreement
             out.append([self.backbone, f"{a} − {b}", tables, *kind(pairs)])
@@ -183,13 +200,11 @@ class Page:
         return out
 
     def components(self):
-        arms = [arm for arm in declared("components")["arms"] if arm not in ("scff", "native")]
-        all_pairs = [self.files.pairs("scff", arm, ALL) for arm in arms]
-        return {
-            "Component controls": [
-                [str(len({p[0] for p in pairs})), *self.files.intervals(pairs)] for pairs in all_pairs
-            ]
-        }
+        out = []
+        for arm, name in CONTROLS.items():
+            pairs = self.files.pairs("scff", arm, ALL)
+            out.append([self.backbone, name, str(len({p[0] for p in pairs})), *self.files.intervals(pairs)])
+        return {"Component controls": out, **self.declared("components")}
 
     def core_width(self):
         out, leaf = [], self.leaf
@@ -215,7 +230,7 @@ class Page:
             seconds, peak = np.median(self.seconds(pairs, "a")), self.peaks(pairs, "a").max() / 2**30
             cells = [*self.files.intervals(pairs), f"{seconds:.3f}", f"{peak:.3f}"]
             out.append([self.backbone, str(min(width, self.leaf)), f"{leaves:.1f}", *cells])
-        return {"Leaf width": out}
+        return {"Leaf width": out, **self.declared("leaf-width")}
 
     def nuisance(self):
         out, names = [], {d for d, _, v, _ in self.files.cells if v.startswith("nuisance-")}
@@ -259,7 +274,7 @@ class Page:
             agreed = self.files.agreement(pairs)
             auc = f"{self.files.effects(pairs, 'auc').mean():+.5f}"
             out.append([self.backbone, name, *self.files.intervals(pairs), auc, agreed[1], agreed[4]])
-        return {"Generated features": out}
+        return {"Generated features": out, **self.declared("generated-features")}
 
     def context_reinvestment_small(self):
         cells, chosen, fitting, every = self.files.cells, [], {}, []
@@ -343,26 +358,43 @@ class Page:
         return {"The same columns, one leaf or many": out}
 
     def state(self):
-        """The counts that need no list of tables, and the cost."""
+        """How much of every study is there, and the cost."""
         mine = [one for one in bodies() if one["key"]["protocol"] == self.protocol]
         ok = [one for one in mine if one["status"] == "ok"]
         hours = [sum(one["seconds"][part] for one in ok) / 3600 for part in ("cpu", "load")]
         failed = f"{len(mine) - len(ok):,}"
         (weights,) = {one["key"]["checkpoint"] for one in mine}
         cost = [self.backbone, weights, self.protocol, f"{len(ok):,}", failed, *(f"{h:.2f}" for h in hours)]
-        done = {}
-        for study in shown_studies():
-            arms, variants = declared(study)["arms"], declared(study).get("variants")
-            if variants is None:
-                folds = {"all": ALL, "locked": LOCKED}[declared(study)["folds"]]
-                cells = [one for one in mine if one["key"]["variant"] == "plain" and one["key"]["fold"] in folds]
-                cells = [one for one in cells if one["key"]["arm"] in arms]
-                if "bands" in declared(study):
-                    wide = {one["key"]["dataset"] for one in mine if one["key"]["arm"] == arms[-1]}
-                    cells = [one for one in cells if one["key"]["dataset"] in wide]
-                good = sum(one["status"] == "ok" for one in cells)
-                done[study] = [f"{len(cells):,}", f"{good:,}", f"{len(cells) - good:,}", "0"]
-        return {"Cost": [cost], "What is run": done}
+        return {"Cost": [cost], "What is run": {study: self.counts(study, mine) for study in shown_studies()}}
+
+    @staticmethod
+    def counts(study, mine):
+        """Cells that a study declares on the tables with records: all, done, failed, not run; tables, whole tables."""
+        said, status = declared(study), {}
+        for one in mine:
+            key = one["key"]
+            status[key["dataset"], key["fold"], key["variant"], key["arm"]] = one["status"]
+        asked = []
+        for entry in said.get("variants", [{}]):
+            sizes = [f"context-{n}" for n in listed(entry.get("context", []))]
+            doses = [(n, seed) for n in listed(entry.get("nuisance", [])) for seed in listed(entry["seed"])]
+            added = {f"nuisance-{n}-s{seed}" if n else "plain" for n, seed in doses}
+            variants = [*sizes, *added] or ["generated" if entry.get("generated") else "plain"]
+            asked += [(variant, arm) for variant in variants for arm in entry.get("arms", said["arms"])]
+        tables = {d for d, *_ in status}
+        if "bands" in said or "min_rows" in said:  # tables by their shape: here those with what only this study asks
+            own = {one for one in asked if one[0] != "plain" or "variants" not in said}
+            tables = {d for d, _, *one in status if tuple(one) in own and one[1] == said["arms"][-1]}
+        cells = [(d, f, *one) for d in tables for f in OURS[said["folds"]] for one in asked]
+        there = [status[cell] for cell in cells if cell in status]
+        good = there.count("ok")
+        whole = tables - {cell[0] for cell in cells if status.get(cell) != "ok"}
+        numbers = (len(cells), good, len(there) - good, len(cells) - len(there), len(tables), len(whole))
+        return [f"{n:,}" for n in numbers]
+
+
+def listed(value):
+    return value if isinstance(value, list) else [value]
 
 
 def shown_studies():
@@ -384,9 +416,7 @@ def differences(page, recomputed):
         for title, wanted in tables.items():
             seen = there[name][title]
             if title == "What is run":
-                seen = {row[0]: row[2:6] for row in seen if row[0] in wanted}
-            elif title == "Component controls":
-                seen = [row[2:] for row in seen]
+                seen = {row[0]: row[2:] for row in seen if row[0] in wanted}
             elif isinstance(wanted, set):
                 seen = set(map(tuple, seen))
             if seen != wanted:
@@ -408,7 +438,22 @@ def test_a_page_of_other_records_is_found_out(monkeypatch):
     monkeypatch.setattr("test_pages_recomputed.bodies", lambda: others)
     titles = {title for _, title, *_ in differences("results_nano", recompute("results_nano"))}
     assert {"Main results", "All folds", "Effects per table, nano", "Component controls"} <= titles
-    assert not titles & {"Core decomposition", "Leaf width", "Equal memory", "Generated features"}
+    assert {"Tail on minus Tail off, table by table", "Component controls, table by table"} <= titles
+    assert not titles & {"Core decomposition", "Leaf width", "Equal memory", "Generated features", "What is run"}
+
+
+def test_a_page_with_other_counts_or_names_is_found_out(monkeypatch):
+    others = copy.deepcopy(bodies())
+    place = {"protocol": "rows-512", "variant": "generated", "arm": "scff", "dataset": "musk"}
+    one = next(other for other in others if place.items() <= other["key"].items())
+    one["status"] = "failed"
+    monkeypatch.setattr("test_pages_recomputed.bodies", lambda: others)
+    monkeypatch.setitem(CONTROLS, "fisher", "Another update")
+    found = {title: (seen, wanted) for _, title, seen, wanted in differences("results_nano", recompute("results_nano"))}
+    seen, wanted = found["What is run"]
+    assert {study for study in seen if seen[study] != wanted[study]} == {"generated-features"}
+    assert wanted["generated-features"] == ["60", "59", "1", "0", "20", "19"]
+    assert "Component controls" in found
 
 
 def test_the_published_folds_beside_ours():

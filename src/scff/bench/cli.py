@@ -16,6 +16,7 @@ from scff.cli.console import out
 from scff.errors import DataError
 
 if TYPE_CHECKING:
+    from scff.bench.panels import Panel
     from scff.bench.results import Results
     from scff.bench.studies import Study
 
@@ -45,7 +46,10 @@ BackbonesOption = Annotated[
 ProtocolOption = Annotated[
     str | None, typer.Option(help="Named protocol (`scff bench list`); the study's own, or paper, by default.")
 ]
-ShownOption = Annotated[str | None, typer.Option("--protocol", help="Named protocol; the newest there by default.")]
+ShownOption = Annotated[
+    str | None,
+    typer.Option("--protocol", help="Named protocol; the newest of a folder, or a file's paper, by default."),
+]
 QuickOption = Annotated[bool, typer.Option("--quick", help="Short for --protocol quick.")]
 
 
@@ -61,12 +65,15 @@ def run(
     results: ResultsOption = Path("bench-results"),
     jobs: Annotated[int, typer.Option("-j", min=1, help="Jobs at a time.")] = 1,
     engine: Annotated[Engine, typer.Option(help="Where jobs run.")] = "local",
-    reuse: Annotated[Reuse, typer.Option(help="Reuse records, run everything again, or run nothing.")] = "yes",
+    reuse: Annotated[
+        Reuse, typer.Option(help="Reuse all records, those of the present code, none; or run nothing.")
+    ] = ("yes"),
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
     time_limit: Annotated[float | None, typer.Option(min=1, help="Seconds an arm may take.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads per arm; the cores over -j by default.")] = None,
     datasets: Annotated[str | None, typer.Option(help="Only these tables, separated by commas.")] = None,
+    arms: Annotated[str | None, typer.Option(help="Only these arms of the study, separated by commas.")] = None,
 ) -> None:
     """Run a study; what is already in the results folder is not run again."""
     from scff.backbones.registry import canonical, choose_auto
@@ -81,6 +88,9 @@ def run(
     declared, chosen = get_study(study), load_panel(panel, target, groups)
     if datasets is not None:
         chosen = chosen.select([name.strip() for name in datasets.split(",")])
+    if arms is not None:
+        declared = declared.only([name.strip() for name in arms.split(",")])
+    _say_labels(declared.panel(chosen))
     backbone = choose_auto() if backbone == "auto" else canonical(backbone)
     rules = get_protocol(protocol or declared.protocol or "paper")
     rules = get_protocol("quick") if quick else rules
@@ -111,8 +121,13 @@ def run(
             soft_wrap=True,
         )
 
-    run_jobs(todo, settings, workers=jobs, engine=engine, report=show)
+    end = run_jobs(todo, settings, workers=jobs, engine=engine, report=show)
     out.print(f"Done in {timedelta(seconds=round(time.perf_counter() - started))}; records in {results}/records\n")
+    for reason in end.reasons:
+        out.print(f"Left out: {reason}", soft_wrap=True, markup=False)
+    if not end.done:
+        out.print("No cell is complete, so there is nothing to show.")
+        raise typer.Exit(1)
     try:
         _show_tables(*_load(study, results, rules.name, backbone), results / "tables")
     except DataError as error:  # records of failures alone are a result too
@@ -186,6 +201,15 @@ def figures(
     declared, loaded = _load(study, results, "quick" if quick else protocol, backbone)
     paths = write_figures(declared, loaded, output or _folder(results) / "figures", f".{format}")
     out.print("Written: " + (", ".join(map(str, paths)) or "nothing, the study declares no figure"), soft_wrap=True)
+
+
+def _say_labels(panel: Panel) -> None:
+    """Say which column is taken for the labels where nothing names it; refuse names that are not there."""
+    for dataset in panel.datasets:
+        if dataset.path is not None:
+            label, is_last = dataset.label_column()
+            if is_last:
+                out.print(f"{dataset.name}, label column: {label} (last)", soft_wrap=True, markup=False)
 
 
 def _show_tables(study: Study, results: list[Results], folder: Path) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 
 from scff.bench import layout as t
 from scff.bench.layout import ReportTable, exclusion_notes
-from scff.bench.paper import printed
 from scff.bench.reports import interval_cell, report, with_paper
 from scff.bench.results import PAPER_LEAF, Exclusion, Pair, Pairs, Results, peak_of
 
@@ -104,7 +103,7 @@ def _scopes(results: Sequence[Results]) -> list[ReportTable]:
                 cells = [interval_cell(some, metric) for metric in ("accuracy", "nll")]
                 head = (t.label(r.backbone), t.label(name), t.count(len(some.datasets), src))
                 rows.append((*head, t.count(len(some.complete), src), *kept, *cells))
-                found = printed("equal-memory", r.backbone, key)
+                found = r.printed("equal-memory", r.backbone, key)
                 paper.append(found and f"{found['accuracy']:+.2f} / {-found['nll_reduction']:+.4f}")
     columns = (
         "Backbone", "Scope", "Tables", "Folds", "Median K", "Median k", "ΔAcc. pp [95% CI]", "ΔNLL [95% CI]",
@@ -127,7 +126,7 @@ def _datasets(results: Sequence[Results]) -> list[ReportTable]:
             width = float(np.median([_width(p) for p in one.complete]))
             cells = (t.count(core, src), t.count(width, src), t.points(accuracy[dataset], src))
             rows.append((t.label(dataset), *cells, t.nats(nll[dataset], src)))
-            found = printed("equal-memory-effects", r.backbone, "accuracy", dataset)
+            found = r.printed("equal-memory-effects", r.backbone, "accuracy", dataset)
             paper.append(None if found is None else f"{found:+.2f}")
         columns = ("Table", "Median K", "Median k", "ΔAcc. pp", "ΔNLL")
         out.append(with_paper(f"Equal memory per table, {r.backbone}", columns, rows, paper))

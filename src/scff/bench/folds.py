@@ -152,6 +152,10 @@ def make_split(
         if groups is not None:
             raise DataError(f"The published folds of {protocol.name!r} know no groups; leave them out.")
         return _repeated(y, fold, protocol)
+    if np.unique(y, return_counts=True)[1].max() < protocol.n_folds:
+        raise DataError(
+            f"No class of {dataset} has {protocol.n_folds} rows, one for each fold; name the right label column."
+        )
     kind = StratifiedKFold if groups is None else StratifiedGroupKFold
     splitter = kind(protocol.n_folds, shuffle=True, random_state=protocol.split_seed)
     with _WARNINGS, warnings.catch_warnings():

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +15,14 @@ from scff.backbones.registry import canonical, locate, specs
 from scff.backbones.weights import checkpoints
 from scff.bench.arms import Arm, get_arm, groups
 from scff.bench.folds import Protocol
+from scff.bench.loaded import digest_of, load
 from scff.bench.metrics import measure
-from scff.bench.panels import Dataset, TableData
+from scff.bench.panels import Dataset
 from scff.bench.records import CellKey, Record, RecordStore, Reuse
 from scff.bench.results import peak_of
 from scff.bench.variants import Task, Variant, make_task
-from scff.bench.worker import ArmRequest, ArmResult, host_fingerprint, run_isolated, run_shared
-from scff.errors import SCFFError
+from scff.bench.worker import ArmRequest, ArmResult, host_fingerprint, run_isolated, run_shared, source_hash
+from scff.errors import DataError, SCFFError
 from scff.memory.device import resolve_device
 
 __all__ = ["Job", "Outcome", "RunSettings", "backbone_name", "checkpoint_of", "clip_grid", "run_job"]
@@ -46,8 +46,8 @@ class RunSettings:
         Threads of each arm's process.
     time_limit : float or None
         Seconds an arm may take.
-    reuse : {"yes", "no", "only"}
-        Whether records are reused: "no" runs everything again, "only" runs nothing.
+    reuse : {"yes", "present", "no", "only"}
+        Which records are reused: "present" those of the present code, "no" none, "only" runs nothing.
     retry_failed : bool
         Run cells again that failed before.
     repeats : int
@@ -108,12 +108,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Cells of a job: run now, found, failed or excluded, missing, and whether another run holds the job."""
+    """Cells of a job: run now, found, missing, why arms failed or were excluded, and whether another run holds it."""
 
     run: int = 0
     found: int = 0
-    failed: int = 0
     missing: int = 0
+    reasons: tuple[tuple[str, str], ...] = ()
     busy: bool = False
 
 
@@ -147,19 +147,18 @@ def run_job(job: Job, settings: RunSettings) -> Outcome:
 
 
 def _run_locked(job: Job, settings: RunSettings, store: RecordStore) -> Outcome:
-    protocol = settings.protocol
-    found = _found(job, settings, store)
-    if settings.reuse == "only" or (all(found.values()) and settings.reuse == "yes"):
-        return _count({arm: record for arm, record in found.items() if record}, set(), len(found))
-    width = job.dataset.features
-    arms = [get_arm(name) for name in found]
-    if protocol.max_features is not None and width is not None and width > protocol.max_features:
-        reason = f"the protocol {protocol.name!r} takes tables up to {protocol.max_features} columns, this has {width}"
-        return _exclude(job, settings, store, arms, reason)
+    protocol, width = settings.protocol, job.dataset.features
+    found = dict[str, Record | None].fromkeys(job.arms)
     try:
-        task = make_task(job.dataset, _load(job.dataset), job.fold, protocol, job.variant)
+        found = _found(job, settings, store)
+        if settings.reuse == "only" or (all(found.values()) and settings.reuse != "no"):
+            return _count({arm: record for arm, record in found.items() if record}, set(), len(found))
+        if protocol.max_features is not None and width is not None and width > protocol.max_features:
+            most = f"takes tables up to {protocol.max_features} columns"
+            raise DataError(f"the protocol {protocol.name!r} {most}, this has {width}")
+        task = make_task(job.dataset, load(job.dataset), job.fold, protocol, job.variant)
     except SCFFError as error:
-        return _exclude(job, settings, store, arms, str(error))
+        return _exclude(found, job, settings, store, str(error))
     if settings.reuse == "no":
         found = dict.fromkeys(job.arms)
     ran = set[str]()
@@ -270,31 +269,30 @@ def clip_grid(grid: Iterable[int], core: int) -> list[int]:
 
 
 def _usable(record: Record | None, arm: Arm, job: Job, settings: RunSettings) -> Record | None:
-    """A record that still says what would be measured now."""
-    if record is None or (settings.retry_failed and not record.ok):
+    """A record that still says what would be measured now. Why a table was excluded is asked anew: that runs no arm."""
+    if record is None or record.status == "excluded" or (settings.retry_failed and not record.ok):
         return None
-    if record.status == "excluded":
-        return record
-    declared = job.dataset.sha256
-    if declared and record.data_digest and record.data_digest != f"sha256:{declared}":
+    if (now := digest_of(job.dataset)) and record.data_digest != now:  # another file, or another question about it
+        return None
+    if settings.reuse == "present" and record.host.get("source") != source_hash():
         return None
     if record.ok and record.repeats < settings.repeats:  # a single, cold timing beside the median of several
         return None
     return record if record.settings_hash == arm.settings_hash else None
 
 
-def _exclude(job: Job, settings: RunSettings, store: RecordStore, arms: Sequence[Arm], reason: str) -> Outcome:
-    for arm in arms:
-        store.write(Record(settings.key(job, arm), "excluded", reason, arm.settings_hash))
-    return Outcome(failed=len(arms))
+def _exclude(
+    found: Mapping[str, Record | None], job: Job, settings: RunSettings, store: RecordStore, reason: str
+) -> Outcome:
+    """Say of every arm without a usable record why it has none."""
+    records = {name: record for name, record in found.items() if record}
+    for arm in (get_arm(name) for name in found if name not in records):
+        records[arm.name] = Record(settings.key(job, arm), "excluded", reason, arm.settings_hash)
+        store.write(records[arm.name])
+    return _count(records, set(), len(records))
 
 
 def _count(records: dict[str, Record], ran: set[str], total: int) -> Outcome:
-    failed = sum(not record.ok for record in records.values())
+    reasons = tuple((name, record.reason) for name, record in records.items() if not record.ok)
     run = sum(records[name].ok for name in ran if name in records)
-    return Outcome(run, len(records) - failed - run, failed, total - len(records))
-
-
-@lru_cache(maxsize=2)
-def _load(dataset: Dataset) -> TableData:
-    return dataset.load()
+    return Outcome(run, len(records) - len(reasons) - run, total - len(records), reasons)

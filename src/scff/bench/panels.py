@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from scff.bench.headers import header
 from scff.errors import DataError
 
 __all__ = ["REGISTRIES", "Dataset", "Panel", "TableData", "load_panel"]
@@ -34,7 +35,7 @@ class TableData:
     y : ndarray of str
         Labels as text, so that a label's type in a file changes nothing.
     digest : str
-        ``sha256:`` of the file, or ``md5:`` of the OpenML version.
+        ``sha256:`` of the file and what is asked of it (`Dataset.digest`), or ``md5:`` of the OpenML version.
     groups : ndarray of str or None
         Rows that belong together: a patient, a molecule. A fold takes a group whole.
     """
@@ -98,20 +99,48 @@ class Dataset:
                 )
         return table
 
+    def label_column(self) -> tuple[str, bool]:
+        """Name of a file's label column, and whether it is taken only because it is the last.
+
+        Raises
+        ------
+        DataError
+            If a column that was named is not there.
+        """
+        assert self.path is not None
+        names, _ = header(self.path)
+        for wanted, option in ((self.target, "target"), (self.groups, "groups")):
+            if wanted is not None and wanted not in names:
+                raise DataError(
+                    f"{self.path} has no column {wanted!r}, it ends with {', '.join(map(repr, names[-3:]))}; "
+                    f"name the right one with --{option}, or in the column {option!r} of an index.csv."
+                )
+        if self.target is not None or "target" in names:
+            return self.target or "target", False
+        return next((name for name in reversed(names) if name != self.groups), ""), True
+
+    def digest(self) -> str:
+        """Digest of a file, with the columns of labels and groups where they are not ``target`` and none.
+
+        Two records with one digest are answers to the same question about the same rows.
+        """
+        assert self.path is not None
+        with self.path.open("rb") as file:
+            text = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+        label, _ = self.label_column()
+        text += "" if label == "target" else f" label {label}"
+        return text if self.groups is None else f"{text} groups {self.groups}"
+
     def _from_file(self, path: Path) -> TableData:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if self.sha256 and digest != self.sha256:
-            raise DataError(f"{path} has sha256 {digest[:12]}..., its index says {self.sha256[:12]}...: get it again.")
+        digest = self.digest()
+        found = digest.removeprefix("sha256:").partition(" ")[0]
+        if self.sha256 and found != self.sha256:
+            raise DataError(f"{path} has sha256 {found[:12]}..., its index says {self.sha256[:12]}...: get it again.")
         frame = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
-        target = self.target or ("target" if "target" in frame.columns else frame.columns[-1])
-        if target not in frame.columns:
-            raise DataError(f"{path} has no column {target!r}; name its label column in the index, column 'target'.")
-        if self.groups is not None and self.groups not in frame.columns:
-            raise DataError(f"{path} has no column {self.groups!r} of groups.")
+        target, _ = self.label_column()
         together = None if self.groups is None else frame[self.groups].astype(str).to_numpy(dtype=object)
         features = frame.drop(columns=[target, *([self.groups] if self.groups is not None else [])])
-        return TableData(features, _labels(frame[target], self.name), f"sha256:{digest}", together)
+        return TableData(features, _labels(frame[target], self.name), digest, together)
 
 
 @dataclass(frozen=True)
@@ -183,19 +212,8 @@ def load_panel(name: str | Path, target: str | None = None, groups: str | None =
 
 def _unlisted(path: Path, has_groups: bool) -> Dataset:
     """A table of a folder without an index: what its file says without being read whole."""
-    rows = None
-    try:
-        if path.suffix == ".parquet":
-            import pyarrow.parquet as parquet
-
-            facts = parquet.ParquetFile(path)
-            rows, columns = facts.metadata.num_rows, len(facts.schema_arrow.names)
-        else:
-            columns = len(pd.read_csv(path, nrows=0).columns)
-    except (OSError, ValueError) as error:  # Arrow's and pandas' own are among them
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
-        raise DataError(f"{path} cannot be read as a table ({said}).") from error
-    return Dataset(path.stem, rows=rows, features=columns - 1 - has_groups, path=path)
+    columns, rows = header(path)
+    return Dataset(path.stem, rows=rows, features=len(columns) - 1 - has_groups, path=path)
 
 
 def _index(path: Path) -> list[dict[str, str]]:

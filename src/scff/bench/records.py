@@ -20,8 +20,8 @@ logger = logging.getLogger(__name__)
 
 _FORMAT = "scff-record-1"
 
-Reuse = Literal["yes", "no", "only"]
-"""Whether records that exist are reused: "no" runs everything again, "only" runs nothing."""
+Reuse = Literal["yes", "present", "no", "only"]
+"""Which records are reused: all, those of the present code, none ("no" runs all again), or all, and nothing is run."""
 
 
 class CorruptRecord(SCFFError):

@@ -42,7 +42,10 @@ def study_tables(study: Study, results: Sequence[Results]) -> list[ReportTable]:
             raise DataError(f"The study {study.name!r} asks for a report {kind!r}; there are {', '.join(MAKERS)}.")
         tables += make(kind, results, **parameters)
     if not tables:
-        raise DataError(f"No pair of the study {study.name!r} is complete yet; `scff bench run {study.name}` first.")
+        raise DataError(
+            f"No pair of the study {study.name!r} is complete; `scff bench run {study.name}` runs what is missing and "
+            "says why cells fail."
+        )
     return tables
 
 

@@ -12,7 +12,6 @@ from scff.bench import layout as t
 from scff.bench import stats
 from scff.bench.layout import Cell, ReportTable
 from scff.bench.metrics import METRICS
-from scff.bench.paper import printed
 from scff.bench.results import Exclusion, Pairs, Results, seconds_of
 
 __all__ = ["MAKERS", "make", "report"]
@@ -52,9 +51,9 @@ def with_paper(
     return ReportTable(title, tuple(columns), tuple(tuple(row) for row in rows), tuple(notes))
 
 
-def paper_effect(*keys: str) -> str | None:
+def paper_effect(r: Results, *keys: str) -> str | None:
     """The paper's accuracy and NLL effect for a row, as one text."""
-    found = printed(*keys)
+    found = r.printed(*keys)
     if not isinstance(found, dict) or "accuracy" not in found:
         return None
     reduction = "nll" not in found
@@ -92,7 +91,7 @@ def _main(results: Sequence[Results]) -> list[ReportTable]:
                 t.times(stats.ratio_of_separate_maxima(pairs.peaks("b"), pairs.peaks("a")), src),
             )
         )
-        found = printed("main", r.backbone)
+        found = r.printed("main", r.backbone)
         paper.append(found and f"{found['accuracy']:+.3f} pp, {found['nll']:+.5f}")
     columns = (
         "Backbone", "Tables", "Folds", "ΔAcc. pp", "Error reduction", "ΔNLL", "NLL reduction", "Median speed",
@@ -125,7 +124,7 @@ def _intervals(
                 keys = [paper, r.backbone]
                 if paper == "core":
                     keys.append("selection" if a == "raw-core" else "bounded")
-                printed_rows.append(paper_effect(*keys) if paper else None)
+                printed_rows.append(paper_effect(r, *keys) if paper else None)
     columns = ("Backbone", "Contrast", "Tables", "ΔAcc. pp [95% CI]", "ΔNLL [95% CI]")
     which = {"all": "All folds", "locked": "Locked folds", "development": "Development fold"}[folds]
     notes = (f"{which}; folds averaged within a table, then 100,000 paired bootstrap resamples of tables.",)
@@ -164,7 +163,7 @@ def _influence(results: Sequence[Results], folds: str) -> list[ReportTable]:
             shown = cell(worst, src)
             cells += [cell(stats.macro_mean(effects), src), Cell(f"{shown.text} ({without})", shown.value, src)]
         rows.append((t.label(r.backbone), *cells))
-        found = printed("influence", r.backbone)
+        found = r.printed("influence", r.backbone)
         paper.append(
             found
             and f"{found['accuracy']:+.3f} ({found['accuracy_without']}), {found['nll']:+.5f} ({found['nll_without']})"
@@ -187,7 +186,7 @@ def _typical(results: Sequence[Results], folds: str) -> list[ReportTable]:
             counts = stats.win_tie_loss(effects, METRICS[metric])
             cells += [cell(float(np.median(list(effects.values()))), src), Cell(str(counts), str(counts), src)]
         rows.append((t.label(r.backbone), *cells))
-        found = printed("typical", r.backbone)
+        found = r.printed("typical", r.backbone)
         paper.append(
             found and f"{found['accuracy']:+.3f}, {found['accuracy_wtl']}; {found['nll']:+.5f}, {found['nll_wtl']}"
         )
@@ -217,7 +216,7 @@ def _dataset_effects(results: Sequence[Results], folds: str) -> list[ReportTable
                     t.times(stats.median_of_paired_ratios(one.peaks("b"), one.peaks("a")), src),
                 )
             )
-            values = [printed("effects", r.backbone, metric, dataset) for metric in ("accuracy", "nll")]
+            values = [r.printed("effects", r.backbone, metric, dataset) for metric in ("accuracy", "nll")]
             paper.append(f"{values[0]:+.3f} / {values[1]:+.5f}" if values[0] is not None else None)
         columns = ("Table", "Columns", "Native acc. %", "SCFF acc. %", "ΔAcc. pp", "ΔNLL", "Memory")
         out.append(with_paper(f"Effects per table, {r.backbone}", columns, rows, paper))
@@ -237,7 +236,7 @@ def _resources(results: Sequence[Results]) -> list[ReportTable]:
         meter = ", ".join(sorted({pair.a.memory["meter"] for pair in pairs.complete}))
         head = (t.label(r.backbone), t.count(len(pairs.complete), src))
         rows.append((*head, t.spread(memory, src), t.spread(speed, src), t.label(meter)))
-        found = printed("resources", r.backbone)
+        found = r.printed("resources", r.backbone)
         paper.append(found and f"{found['memory'][0]:.2f}× / {found['speed'][0]:.2f}×")
     columns = ("Backbone", "Pairs", "Memory, median [P10, P90]", "Speed, median [P10, P90]", "Meter")
     notes = ("Native / SCFF on the same fold; time includes compiling the support.",)
@@ -256,7 +255,7 @@ def _maxima(results: Sequence[Results], contrasts: Sequence[tuple[str, str]]) ->
                 median = stats.median_of_paired_ratios(pairs.peaks("a"), pairs.peaks("b"))
                 head = (t.label(r.backbone), t.label(f"{top} / {bottom}"))
                 rows.append((*head, t.times(ratio, src), t.times(median, src)))
-                found = printed("core", r.backbone, "maxima_ratio")
+                found = r.printed("core", r.backbone, "maxima_ratio")
                 paper.append(found and f"{found:.1f}×")
     columns = ("Backbone", "Peaks", "Ratio of separate maxima", "Median of paired ratios")
     return [with_paper("Core memory", columns, rows, paper)]

@@ -11,7 +11,7 @@ from scff.bench import stats
 from scff.bench.layout import Cell, ReportTable
 from scff.bench.metrics import METRICS
 from scff.bench.reports import report
-from scff.bench.results import Results
+from scff.bench.results import Pairs, Results
 
 __all__: list[str] = []
 
@@ -23,7 +23,7 @@ def _agreement(
     rows = []
     for r in results:
         for a, b in contrasts:
-            pairs = r.pairs(a, b, folds)
+            pairs = _pairs(r, a, b, folds)
             if len(pairs.datasets) < 2:
                 continue
             src, cells = pairs.sources, []
@@ -42,3 +42,9 @@ def _agreement(
     which = {"all": "All folds", "locked": "Locked folds", "development": "Development fold"}[folds]
     notes = (f"{which}. Medians and counts of tables; then the least favourable mean when one table is removed.",)
     return [ReportTable(title, columns, tuple(rows), notes)]
+
+
+def _pairs(r: Results, a: str, b: str, folds: str) -> Pairs:
+    """Pairs of two arms as a study names them: ``scff``, or ``scff on generated`` for a variant of the table."""
+    (arm, _, variant), (arm_b, _, variant_b) = (name.partition(" on ") for name in (a, b))
+    return r.pairs(arm, arm_b, folds, variant or "plain", None if variant_b == variant else variant_b or "plain")

@@ -32,7 +32,7 @@ def _context(results: Sequence[Results]) -> list[ReportTable]:
                 effects = effect_cells(some) if single else [interval_cell(some, m) for m in ("accuracy", "nll")]
                 head = (t.label(r.backbone), t.label(name), _span(widths, src), _span(sizes, src))
                 rows.append((*head, *effects, t.times(memory, src), t.times(time, src)))
-                paper.append(paper_effect("context", r.backbone, name, str(context)))
+                paper.append(paper_effect(r, "context", r.backbone, name, str(context)))
     columns = ("Backbone", "Table", "Columns", "Context", *_EFFECTS, "Peak / native", "Time / native")
     notes = (
         "One table per band of raw width; support rows are nested prefixes, query rows are fixed. A table alone has no "

@@ -10,7 +10,6 @@ from scff.bench import layout as t
 from scff.bench import stats
 from scff.bench.layout import Cell, ReportTable
 from scff.bench.metrics import METRICS
-from scff.bench.paper import printed
 from scff.bench.reports import effect_cells, interval_cell, notes_of, paper_effect, report, with_paper
 from scff.bench.results import Exclusion, Pairs, Results
 
@@ -55,7 +54,7 @@ def _width_bins(results: Sequence[Results]) -> list[ReportTable]:
                 rows.append(
                     (t.label(r.backbone), t.label(name), *counts, *_interval_cells(inside), t.times(ratio, src))
                 )
-                paper.append(paper_effect("core-width", r.backbone, key))
+                paper.append(paper_effect(r, "core-width", r.backbone, key))
     columns = ("Backbone", "Core K", "Tables", "Folds", *_EFFECTS, "Raw / bounded memory")
     notes = (
         "Bounded minus raw Core, by Cores of one leaf, of two and of more; a table may contribute folds to "
@@ -97,7 +96,7 @@ def _components(results: Sequence[Results]) -> list[ReportTable]:
                 rows.append(
                     (t.label(r.backbone), t.label(name), t.count(len(pairs.datasets), pairs.sources), *interval)
                 )
-                paper.append(paper_effect("components", r.backbone, arm))
+                paper.append(paper_effect(r, "components", r.backbone, arm))
     columns = ("Backbone", "Control", "Tables", "ΔAcc. pp [95% CI]", "ΔNLL [95% CI]")
     notes = (
         "The paper's method (arm scff) minus the same method with one part changed; positive accuracy and negative NLL "
@@ -122,7 +121,7 @@ def _leaf_width(results: Sequence[Results]) -> list[ReportTable]:
                 rows.append((*head, *_interval_cells(pairs), t.count(seconds, src, 3), t.count(peak, src, 3)))
                 if width > r.leaf_width:
                     narrow.append(f"{r.backbone} takes at most {r.leaf_width} columns a leaf: its {width} are these.")
-                paper.append(paper_effect("leaf-width", r.backbone, str(width)))
+                paper.append(paper_effect(r, "leaf-width", r.backbone, str(width)))
                 names = list(dict.fromkeys(names + list(pairs.datasets)))
     columns = ("Backbone", "M", "Median leaves", *_EFFECTS, "Median seconds", "Largest peak GiB")
     notes = (f"SCFF minus native on {', '.join(names)}.", *narrow)
@@ -154,7 +153,7 @@ def _nuisance(results: Sequence[Results]) -> list[ReportTable]:
         )
         names = nuisance_doses(r)[0].datasets if rows else ()
         notes = [f"Seeds averaged within a table and dose, then macro over {', '.join(names)}."]
-        found = printed("nuisance", r.backbone)
+        found = r.printed("nuisance", r.backbone)
         if found:
             notes.append(f"The paper at 512: {found['accuracy']:+.3f} pp / {found['nll']:+.5f}.")
         out.append(ReportTable(f"Nuisance columns, {r.backbone}", columns, tuple(rows), tuple(notes)))
@@ -193,7 +192,7 @@ def _generated(results: Sequence[Results]) -> list[ReportTable]:
                 ]
                 auc = t.nats(stats.macro_mean(pairs.effects("auc")), pairs.sources)
                 rows.append((t.label(r.backbone), t.label(name), *_interval_cells(pairs), auc, *counts))
-                paper.append(paper_effect("generated-features", r.backbone, key))
+                paper.append(paper_effect(r, "generated-features", r.backbone, key))
     columns = ("Backbone", "Comparison", *_EFFECTS, "ΔAUC", "Acc. W/T/L", "NLL W/T/L")
     return [with_paper("Generated features", columns, rows, paper)]
 
@@ -214,7 +213,7 @@ def _same_k(results: Sequence[Results]) -> list[ReportTable]:
                 cells = (t.count(len(some.complete), src), Cell(span, widths, src), t.times(speed, src))
                 effects = _interval_cells(some) if name == "All units" else effect_cells(some)
                 rows.append((t.label(r.backbone), t.label(name), *cells, t.times(memory, src), *effects))
-                found = printed("same-k", r.backbone) if name == "All units" else None
+                found = r.printed("same-k", r.backbone) if name == "All units" else None
                 paper.append(found and f"{found['speed']:.3f}× / {found['memory']:.3f}×")
     columns = ("Backbone", "Table", "Units", "Core K", "Speed", "Memory", *_EFFECTS)
     notes = (

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from scff.backbones.registry import specs
 from scff.bench import stats
 from scff.bench.folds import Protocol
+from scff.bench.paper import printed
 from scff.bench.records import CellKey, Record, RecordStore
 from scff.errors import DataError
 
 __all__ = ["PAPER_LEAF", "Exclusion", "Pair", "Pairs", "Results", "peak_of", "seconds_of"]
 
 PAPER_LEAF = 128
+PAPER_PROTOCOL = "paper"
 
 
 def peak_of(record: Record) -> float:
@@ -145,18 +148,30 @@ class Results:
 
     @staticmethod
     def find(root: Path, protocol: str | None = None) -> tuple[str, list[str]]:
-        """What is there: the protocol whose records are newest, or the given one, and its backbones."""
+        """What is there: a protocol, and its backbones.
+
+        The protocol is the given one. Without it, that of the newest records of a folder; the lines of a file have no
+        age, and of several protocols in one it is the paper's.
+        """
         models = [model for model in RecordStore(root).models() if protocol in (None, model[0])]
         if not models:
             what = "" if protocol is None else f" under the protocol {protocol!r}"
             raise DataError(f"{root} has no records{what}; `scff bench run` writes them, --results names the folder.")
         newest = models[-1][0]
+        if root.is_file() and len(names := sorted({model[0] for model in models})) > 1:
+            if PAPER_PROTOCOL not in names:
+                raise DataError(f"{root} has records of several protocols; name one: --protocol {' or '.join(names)}.")
+            newest = PAPER_PROTOCOL
         return newest, sorted({backbone for name, backbone, _ in models if name == newest} - {"baseline"})
 
     @property
     def checkpoint(self) -> str:
         """Beginning of the weights' sha256."""
         return next((r.key.checkpoint for r in self.records if r.key.backbone == self.backbone), "none")
+
+    def printed(self, *keys: str) -> Any:
+        """What the paper prints; None under any protocol but its own, where it would stand beside another question."""
+        return printed(*keys) if self.protocol.name == PAPER_PROTOCOL else None
 
     @property
     def leaf_width(self) -> int:

@@ -19,13 +19,14 @@ __all__ = ["Progress", "run_jobs"]
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands, in cells."""
+    """Where a run stands, in cells; ``reasons`` are sentences on those that failed or were excluded."""
 
     done: int
     failed: int
     left: int
     seconds_left: float | None
     message: str
+    reasons: tuple[str, ...] = ()
 
 
 def run_jobs(
@@ -56,19 +57,23 @@ def run_jobs(
     queue = sorted(jobs, key=lambda job: job.cost)
     left, cost_left = sum(len(job.arms) for job in queue), sum(job.cost for job in queue)
     done = failed = 0
+    reasons: dict[tuple[str, str], dict[str, None]] = {}
     cost_done, started = 0.0, time.perf_counter()
     progress = Progress(0, 0, left, None, "starting")
     for job, outcome in _engine(engine)(queue, settings, workers):
         left -= len(job.arms)
         cost_left -= job.cost
         done += outcome.run + outcome.found
-        failed += outcome.failed
+        failed += len(outcome.reasons)
+        for arm, reason in outcome.reasons:
+            reasons.setdefault((job.dataset.name, reason), {})[arm] = None
         if outcome.run:  # found records tell nothing about the time to go
             cost_done += job.cost
         elapsed = time.perf_counter() - started
         remaining = elapsed / cost_done * cost_left if cost_done else None
         what = f"{job.dataset.name} {job.variant.name} fold {job.fold}"
-        progress = Progress(done, failed, left, remaining, what)
+        said = tuple(f"{table} ({', '.join(arms)}): {reason}" for (table, reason), arms in reasons.items())
+        progress = Progress(done, failed, left, remaining, what, said)
         if report is not None:
             report(progress)
     return progress

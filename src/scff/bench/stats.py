@@ -137,8 +137,8 @@ def leave_one_out_worst(effects: Mapping[str, float], larger_is_better: bool) ->
     return float(without[worst]), names[worst]
 
 
-def win_tie_loss(effects: Effects, larger_is_better: bool, tie: float = 1e-9) -> WinTieLoss:
-    """Count datasets by the sign of their effect; `tie` absorbs the rounding of fold means."""
+def win_tie_loss(effects: Effects, larger_is_better: bool, tie: float = 1e-6) -> WinTieLoss:
+    """Count datasets by the sign of their effect; `tie` absorbs the rounding of means and of a model's arithmetic."""
     values = _array(effects) if larger_is_better else -_array(effects)
     wins, losses = int((values > tie).sum()), int((values < -tie).sum())
     return WinTieLoss(wins, len(values) - wins - losses, losses)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,14 @@ class Study:
         )
         chosen = Panel(panel.name, eligible)
         return chosen.widest_bands(self.bands) if self.bands else chosen
+
+    def only(self, arms: Sequence[str]) -> Study:
+        """The study with these of its arms alone."""
+        known = dict.fromkeys(arm for _, some in self.variants for arm in some)
+        if missing := [arm for arm in arms if arm not in known]:
+            raise DataError(f"The study {self.name!r} has no arm {missing[0]!r}; its arms are {', '.join(known)}.")
+        kept = ((variant, tuple(arm for arm in some if arm in arms)) for variant, some in self.variants)
+        return replace(self, variants=tuple((variant, some) for variant, some in kept if some))
 
     def jobs(self, panel: Panel, protocol: Protocol) -> list[Job]:
         """Every job of the study."""
