@@ -3,6 +3,7 @@
     python benchmarks/rivals.py --data FOLDER                      # what is not recorded yet, then the tables
     python benchmarks/rivals.py --data FOLDER --arms logistic lightgbm --rows 64 --seeds 2
     python benchmarks/rivals.py --data FOLDER --hdlss              # the 30 published folds of four tables
+    python benchmarks/rivals.py --data FOLDER --hdlss --dealt-by 1 # 30 others of them, dealt in the same way
     python benchmarks/rivals.py --data FOLDER --table              # run nothing, print what is recorded
 
 FOLDER holds one parquet file a table (label column ``target``) and ``index.csv``, and the same in ``FOLDER/hdlss``. At
@@ -19,6 +20,7 @@ thread.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import platform
 import resource
@@ -33,6 +35,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.model_selection import RepeatedStratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from rivals_arms import Arm, arms
@@ -101,6 +104,14 @@ def published_fold(data: Path, name: str, fold: int) -> Split:
     return X[cut.support], y[cut.support], X[cut.query], y[cut.query]
 
 
+def dealt_fold(data: Path, name: str, fold: int, seed: int) -> Split:
+    """Return a fold of as many rows as those, dealt by another seed."""
+    X, y = load(data, name)
+    dealt = RepeatedStratifiedKFold(n_splits=3, n_repeats=FOLDS // 3, random_state=seed).split(X, y)
+    s, q = next(itertools.islice(dealt, fold, None))
+    return X[s], y[s], X[q], y[q]
+
+
 def scores(y: np.ndarray, p: np.ndarray) -> dict[str, float | None]:
     """Accuracy, log-loss and AUC; no AUC where a class is not among the rows that are asked."""
     k = p.shape[1]
@@ -161,7 +172,10 @@ def versions(name: str) -> dict[str, str]:
 
 
 class Records:
-    """Results by (table, rows, seed, arm) in a file of JSON lines; rows are "published" for a published fold."""
+    """Results by (table, rows, seed, arm) in a file of JSON lines.
+
+    Rows are "published" for a published fold, and "dealt by 1" for one that a seed has dealt in the same way.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -190,7 +204,10 @@ def splits(args: argparse.Namespace, names: list[str]) -> Iterator[tuple[int | s
     if args.hdlss:
         for name in names:
             for fold in range(FOLDS):
-                yield "published", fold, name, published_fold(args.data, name, fold)
+                if args.dealt_by is None:
+                    yield "published", fold, name, published_fold(args.data, name, fold)
+                else:
+                    yield f"dealt by {args.dealt_by}", fold, name, dealt_fold(args.data, name, fold, args.dealt_by)
         return
     for rows in args.rows:
         for seed in args.seeds:
@@ -216,6 +233,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", help="default: all of at most ten classes")
     parser.add_argument("--many", action="store_true", help="only the tables of more than ten classes")
     parser.add_argument("--hdlss", action="store_true", help="the published folds instead of our splits")
+    parser.add_argument("--dealt-by", type=int, help="with --hdlss: not the published folds, but those of this seed")
     parser.add_argument("--records", type=Path, default=Path(__file__).parent / "results" / "rivals.jsonl")
     parser.add_argument("--retry", action="store_true", help="run again what has failed")
     parser.add_argument("--again", action="store_true", help="run again what other code than the present recorded")
