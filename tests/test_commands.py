@@ -272,3 +272,23 @@ def test_an_interrupted_evaluation_says_what_was_done_and_goes_on_from_there(tab
     subprocess.run(args, check=True, capture_output=True)
     assert page.exists()
     assert not folder.exists()
+
+
+def test_an_interruption_while_torch_is_imported_is_heard_behind_it():
+    program = (
+        "import os, signal, sys, builtins\n"
+        "from scff.cli.console import import_torch\n"
+        "own = builtins.__import__\n"
+        "def pressed(name, *rest):\n"
+        "    if name == 'torch':\n"
+        "        builtins.__import__ = own\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return own(name, *rest)\n"
+        "builtins.__import__ = pressed\n"
+        "try:\n"
+        "    import_torch()\n"
+        "except KeyboardInterrupt:\n"
+        "    print('torch' in sys.modules, signal.getsignal(signal.SIGINT) is signal.default_int_handler)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True"]

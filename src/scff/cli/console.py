@@ -7,6 +7,7 @@ import io
 import logging
 import os
 import re
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ __all__ = [
     "busy",
     "err",
     "if_interrupted",
+    "import_torch",
     "others_to_stderr",
     "out",
     "show_log",
@@ -141,6 +143,20 @@ def when_interrupted(sentence: str) -> None:
 def if_interrupted() -> str:
     """What was promised last; empty where a command writes nothing."""
     return _promised[0]
+
+
+def import_torch() -> None:
+    """Import torch as one: an interruption in the middle of it aborts the process, so it is heard right behind it."""
+    if threading.current_thread() is not threading.main_thread():  # interruptions are heard in the main thread alone
+        return
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    try:
+        import torch  # noqa: F401
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if heard:
+        raise KeyboardInterrupt
 
 
 def show_log(wanted: bool) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from scff.cli.console import import_torch
 from scff.errors import DataError
 from scff.names import TRIALS
 
@@ -46,9 +47,11 @@ def estimator_for(
             if value != _OF_CLASSES[name]:
                 option = name.replace("_", "-")
                 raise DataError(f"--{option} is a matter of classes and the target is of numbers; leave it out.")
-        from scff.estimators.regressor import FoldedRegressor  # torch, once all that can be refused was looked at
+        import_torch()  # once all that can be refused was looked at
+        from scff.estimators.regressor import FoldedRegressor
 
         return FoldedRegressor(**shared)
+    import_torch()
     from scff.estimators.classifier import FoldedClassifier
 
     options: dict[str, Any] = dict(of_classes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import logging
 import os
@@ -94,7 +95,8 @@ def main() -> NoReturn:
         _stop(f"{error.strerror or str(error).splitlines()[0]}{where}; check the path, its permissions and its room.")
     except (KeyboardInterrupt, typer.Abort):
         left = if_interrupted()
-        _stop(f"interrupted; {left}." if left else "interrupted.", _INTERRUPTED)
+        _say(f"interrupted; {left}." if left else "interrupted.")
+        _leave(_INTERRUPTED)
     except _UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()
@@ -111,10 +113,28 @@ def main() -> NoReturn:
 _UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
-def _stop(sentence: str, code: int = 2) -> NoReturn:
+def _say(sentence: str) -> None:
     with suppress(OSError):  # the place where it is said may be what has no room
         err.print("scff: " + " ".join(sentence.split()), soft_wrap=True)
-    sys.exit(code)
+
+
+def _stop(sentence: str) -> NoReturn:
+    _say(sentence)
+    sys.exit(2)
+
+
+def _leave(code: int) -> NoReturn:
+    """Leave at once, with what is to be done at the end, but without Python's own end.
+
+    That would wait for threads in the middle of their work, and it forgets the code where the interruption hit what is
+    made of text (a data class that is being imported, say).
+    """
+    with suppress(KeyboardInterrupt):  # who is in a hurry presses twice
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

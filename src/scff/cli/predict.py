@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scff.cli.console import err, others_to_stderr, out, wants_bars
+from scff.cli.console import err, import_torch, others_to_stderr, out, wants_bars
 from scff.cli.options import Engine, Id, Json, Keep, Layer, Model, On, OrientName, Samples, Scored
 from scff.cli.output import print_json, print_notes
 from scff.errors import DataError
@@ -47,6 +47,7 @@ def predict(
     layer: Layer = None,
 ) -> None:
     """Predict the rows of a table, or of every Parquet file of a folder; killed and run again, it goes on."""
+    import_torch()
     from scff.serving import score
 
     watched = wants_bars(as_json)

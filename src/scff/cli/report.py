@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from scff.cli.console import busy, out, wants_bars, when_interrupted
+from scff.cli.console import busy, import_torch, out, wants_bars, when_interrupted
 from scff.cli.options import Model, On, OrientName, Samples
 from scff.cli.output import print_notes
 from scff.errors import DataError
@@ -27,6 +27,7 @@ def report(
     orient: OrientName = "auto",
 ) -> None:
     """Write one HTML page that shows what a model used, decided and cost."""
+    import_torch()
     from scff.models.file import load
     from scff.report import write_report
     from scff.tables.atomic import file_to_write
