@@ -30,7 +30,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from scff.backbones import load_backbone
-from scff.backbones.tabicl.products import linear
+from scff.backbones.tabicl.products import linear, spare
 from scff.tables.table import Table
 from width import build
 
@@ -89,7 +89,7 @@ def alone(shape: Shape, repeats: int) -> tuple[float, float]:
     """CPU seconds of one product of a shape, by itself: by MKL, and by oneDNN where it is one product."""
     batch, rows, inner, columns = shape
     a, b, out = (torch.randn(batch, *size) for size in ((rows, inner), (inner, columns), (rows, columns)))
-    turned = b[0].T.contiguous()
+    roomy, turned = torch.randn(rows + spare(rows), inner)[:rows], b[0].T.contiguous()
     times = max(1, int(2e7 / (batch * rows * inner * columns)))
 
     def mkl() -> None:
@@ -98,7 +98,7 @@ def alone(shape: Shape, repeats: int) -> tuple[float, float]:
 
     def onednn() -> None:
         for _ in range(times):
-            linear(a[0], turned)
+            linear(roomy, turned)
 
     single = batch == 1 and torch.backends.mkldnn.is_available()
     return least(mkl, repeats) / times, least(onednn, repeats) / times if single else float("inf")

@@ -144,10 +144,10 @@ def test_a_torch_whose_operator_is_another_is_left_alone(broken, monkeypatch):
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
 
-    def linear(x, weight, bias):
+    def linear(x, weight):
         if broken is not None:
             raise broken("another release")
-        return x @ weight.T  # without the bias
+        return x @ weight.T + 1
 
     monkeypatch.setattr(products, "linear", linear)
     assert not products._has_onednn.__wrapped__()
@@ -160,10 +160,21 @@ def test_onednn_is_for_processors_on_which_it_is_faster(processor, built, monkey
     assert not products._has_onednn.__wrapped__()
 
 
-def test_onednn_computes_the_layer_and_its_gelu():
+def test_onednn_computes_the_product_and_its_gelu():
     if not torch.backends.mkldnn.is_available():
         pytest.skip("this torch was built without oneDNN")
-    x, weight, bias = torch.randn(70, 48), torch.randn(96, 48), torch.randn(96)
-    close(products.linear(x, weight, bias), x @ weight.T + bias)
+    x, weight = torch.randn(2 * products._STEP, 48)[: products._STEP + 70], torch.randn(96, 48)
+    close(products.linear(x, weight), x @ weight.T)
     close(products.linear(x, weight, gelu=True), torch.nn.functional.gelu(x @ weight.T))
-    assert not products.is_worth_it(x[:8], 8)
+    hidden = products.linear(x, weight, gelu=True)
+    close(products.linear(hidden, weight.T.contiguous()), torch.nn.functional.gelu(x @ weight.T) @ weight)
+
+
+def test_onednn_is_asked_for_few_numbers_of_tokens_and_where_there_is_room(monkeypatch):
+    monkeypatch.setattr(products, "_has_onednn", lambda: True)
+    whole = torch.empty(8192, 48)
+    assert all(products.is_worth_it(whole[:n]) for n in (1024, 1025, 5000, 8192))
+    assert not any(map(products.is_worth_it, (whole[:1023], whole[:, 1:][:2000], torch.empty(2000, 48), whole[4000:])))
+    assert len({n + products.spare(n) for n in range(1024, 6000)}) == 11
+    monkeypatch.setattr(products, "_has_onednn", lambda: False)
+    assert not products.is_worth_it(whole)

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from scff.backbones.tabicl.products import is_worth_it, linear
+from scff.backbones.tabicl.products import is_worth_it, linear, spare
 from scff.backbones.tabicl.room import Room
 
 __all__ = ["Block", "Reading", "centred", "normed"]
@@ -49,11 +49,10 @@ class Layer:
 
     def add(self, x_RTE: torch.Tensor, to_RTE: torch.Tensor) -> None:
         """Add its outputs to what is there."""
-        if is_worth_it(x_RTE, self.weight.shape[1]):
-            to_RTE += linear(x_RTE.contiguous(), self._turned, self.bias)
-            return
         if not x_RTE.is_contiguous():
             to_RTE.baddbmm_(x_RTE, self.weight.expand(len(x_RTE), -1, -1))
+        elif is_worth_it(x_RTE):
+            to_RTE += linear(x_RTE, self._turned)
         else:
             to_RTE.view(-1, to_RTE.shape[-1]).addmm_(x_RTE.view(-1, x_RTE.shape[-1]), self.weight)
         to_RTE += self.bias
@@ -84,19 +83,19 @@ class Reading:
 
     def __call__(self, x_ME: torch.Tensor, name: str, room: Room) -> torch.Tensor:
         """Its outputs, in a tensor of that name or in one of their own."""
-        if is_worth_it(x_ME, self.weight.shape[1]):
+        if is_worth_it(x_ME):
             return linear(x_ME, self._turned)
         return torch.mm(x_ME, self.weight, out=room.empty(name, len(x_ME), self.weight.shape[1]))
 
     def into(self, x_ME: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         """Write its outputs where views of them look."""
-        if is_worth_it(x_ME, self.weight.shape[1]):
+        if is_worth_it(x_ME):
             return out.copy_(linear(x_ME, self._turned))
         return torch.mm(x_ME, self.weight, out=out)
 
     def gelu(self, x_ME: torch.Tensor, name: str, room: Room) -> torch.Tensor:
         """GELU of its outputs."""
-        if is_worth_it(x_ME, self.weight.shape[1]):
+        if is_worth_it(x_ME):
             return linear(x_ME, self._turned, gelu=True)
         out: torch.Tensor = torch.ops.aten.gelu_.default(self(x_ME, name, room))
         return out
@@ -179,5 +178,5 @@ def normed(x_ME: torch.Tensor, eps: float, room: Room, name: str = "normed") -> 
 
 
 def _normed(n: int, size: int, name: str, room: Room) -> tuple[torch.Tensor, ...]:
-    out, length = room.empty(name, n, size, fill=1.0), room.empty("lengths", n)
+    out, length = room.empty(name, n + spare(n), size, fill=1.0)[:n], room.empty("lengths", n)
     return out, out[:, :-1], length, length[:, None]

@@ -13,10 +13,14 @@ from functools import cache
 
 import torch
 
-__all__ = ["is_worth_it", "linear"]
+__all__ = ["is_worth_it", "linear", "spare"]
 
-# Multiplications from which on the faster product makes up for the dearer call.
-_LEAST = 1 << 20
+# Tokens below which the faster product does not make up for the dearer call.
+_LEAST = 1024
+
+# For every number of tokens oneDNN makes code of its own, which takes half a millisecond and half a megabyte and stays:
+# so it is asked for multiples of this, and what it says of the tokens behind the last one nobody reads.
+_STEP = 512
 
 
 @cache
@@ -25,23 +29,31 @@ def _has_onednn() -> bool:
     built = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     if not built or torch.backends.cpu.get_cpu_capability() != "AVX512":
         return False
-    x_MK, weight_NK, bias_N = torch.linspace(-1, 1, 48).view(6, 8), torch.linspace(1, -1, 32).view(4, 8), torch.ones(4)
+    x_MK, weight_NK = torch.linspace(-1, 1, 8 * _STEP).view(-1, 8), torch.linspace(1, -1, 32).view(4, 8)
     try:  # an operator that torch keeps for its compiler: another release may have another
-        close = torch.allclose(linear(x_MK, weight_NK, bias_N), x_MK @ weight_NK.T + bias_N, atol=1e-5)
+        close = torch.allclose(linear(x_MK, weight_NK), x_MK @ weight_NK.T, atol=1e-5)
     except (AttributeError, RuntimeError, TypeError):
         return False
     return close
 
 
-def is_worth_it(x_MK: torch.Tensor, n_outputs: int) -> bool:
-    """Whether `linear` is the faster way to multiply tokens by a weight of so many outputs."""
-    return x_MK.numel() * n_outputs >= _LEAST and _has_onednn()
+def spare(n: int) -> int:
+    """Rows that a tensor of so many tokens has behind them, for `linear`."""
+    return -n % _STEP
 
 
-def linear(
-    x_MK: torch.Tensor, weight_NK: torch.Tensor, bias_N: torch.Tensor | None = None, gelu: bool = False
-) -> torch.Tensor:
-    """A linear layer, and the exact GELU behind it where that is wanted, in a tensor of its own."""
+def is_worth_it(x_MK: torch.Tensor) -> bool:
+    """Whether `linear` is the faster way to multiply tokens, and possible: with enough room behind the last."""
+    if x_MK.ndim != 2 or len(x_MK) < _LEAST or not x_MK.is_contiguous() or not _has_onednn():
+        return False
+    wanted = x_MK.storage_offset() + (len(x_MK) + spare(len(x_MK))) * x_MK.shape[1]
+    return x_MK.untyped_storage().nbytes() >= wanted * x_MK.element_size()
+
+
+def linear(x_MK: torch.Tensor, weight_NK: torch.Tensor, gelu: bool = False) -> torch.Tensor:
+    """A product, and the exact GELU of it where that is wanted, in a tensor of its own with `spare` rows."""
+    n, size = x_MK.shape
+    wide = x_MK.as_strided((n + spare(n), size), (size, 1))
     layer = torch.ops.mkldnn._linear_pointwise.default
-    out: torch.Tensor = layer(x_MK, weight_NK, bias_N, *(("gelu", [], "none") if gelu else ("none", [], "")))
-    return out
+    out: torch.Tensor = layer(wide, weight_NK, None, *(("gelu", [], "none") if gelu else ("none", [], "")))
+    return out[:n]
