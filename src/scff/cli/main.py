@@ -70,6 +70,9 @@ def _root(
 # What a shell makes of an interruption: 128 and the number of the signal.
 _INTERRUPTED = 130
 
+# Who forks this one has things to do at its end that are not ours.
+_OWN = os.getpid()
+
 
 def main() -> NoReturn:
     """Run the command line; errors of use are one sentence and exit code 2, an interruption is exit code 130."""
@@ -129,6 +132,8 @@ def _leave(code: int) -> NoReturn:
     That would wait for threads in the middle of their work, and it forgets the code where the interruption hit what is
     made of text (a data class that is being imported, say).
     """
+    if os.getpid() != _OWN:
+        sys.exit(code)
     with suppress(KeyboardInterrupt):  # who is in a hurry presses twice
         atexit._run_exitfuncs()
         for stream in (sys.stdout, sys.stderr):
