@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController
 
 from scff.errors import ForkError
 
-__all__ = ["default_workers", "in_order", "refuse_after_fork", "small_matrices"]
+__all__ = ["default_workers", "in_order", "refuse_after_fork", "small_matrices", "small_trees"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -108,7 +108,7 @@ def small_matrices() -> Iterator[None]:
     global _small, _limited
     with _lock:
         if _small == 0:
-            _limited = _linear_algebra().limit(limits=1, user_api="blas")
+            _limited = _libraries().limit(limits=1, user_api="blas")
         _small += 1
     try:
         yield
@@ -119,9 +119,18 @@ def small_matrices() -> Iterator[None]:
                 _limited.restore_original_limits()
 
 
+@contextmanager
+def small_trees() -> Iterator[None]:
+    """One thread for scikit-learn's boosted trees: of a few hundred rows they are done before a second one is awake."""
+    with _libraries().limit(limits=1, user_api="openmp"):  # OpenMP's limit is the calling thread's own
+        yield
+
+
 @cache
-def _linear_algebra() -> ThreadpoolController:
-    import scipy.linalg  # noqa: F401  # SciPy's own library is found only once it is there
+def _libraries() -> ThreadpoolController:
+    # A library is found only once it is there: SciPy's own, and that of the trees.
+    import scipy.linalg  # noqa: F401
+    import sklearn.ensemble  # noqa: F401
 
     return ThreadpoolController()
 

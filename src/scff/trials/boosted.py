@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.ensemble import HistGradientBoostingClassifier
-from threadpoolctl import ThreadpoolController
 
+from scff.fold.threads import small_trees
 from scff.tables.table import Table
 from scff.trials.case import Case
 
@@ -74,12 +73,11 @@ class Boosted:
             random_state=case.settings.random_state,
             **_SHAPE,
         )
-        # Trees of so few rows are done before a second thread is awake.
-        with _threads().limit(limits=1, user_api="openmp"):
+        with small_trees():
             trees.fit(read(case.support.take(rows)), y)
 
         def answer(table: Table) -> FloatArray:
-            with _threads().limit(limits=1, user_api="openmp"):
+            with small_trees():
                 return np.asarray(trees.predict_proba(read(table)))
 
         return answer
@@ -91,8 +89,3 @@ class Boosted:
     def words(self, case: Case) -> str:
         """What is read."""
         return f"no model: boosted trees over the {len(self.columns(case)):,} strongest columns"
-
-
-@cache
-def _threads() -> ThreadpoolController:
-    return ThreadpoolController()

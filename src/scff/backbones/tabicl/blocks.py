@@ -31,10 +31,20 @@ def centred(weight: torch.Tensor, bias: torch.Tensor) -> tuple[torch.Tensor, tor
 
 
 @dataclass(frozen=True, eq=False)
-class Layer:
-    """A linear layer whose outputs are added to tokens, without a mean; its weights as the product reads them."""
+class _Packed:
+    """A linear layer, its weights as a product reads them."""
 
     weight: torch.Tensor
+
+    @cached_property
+    def _turned(self) -> torch.Tensor:
+        return self.weight.T.contiguous()
+
+
+@dataclass(frozen=True, eq=False)
+class Layer(_Packed):
+    """A linear layer whose outputs are added to tokens, without a mean."""
+
     bias: torch.Tensor
 
     @classmethod
@@ -42,10 +52,6 @@ class Layer:
         """Turn one of torch's."""
         weight, bias = centred(layer.weight, layer.bias)
         return cls(weight.T.contiguous(), bias)
-
-    @cached_property
-    def _turned(self) -> torch.Tensor:
-        return self.weight.T.contiguous()
 
     def add(self, x_RTE: torch.Tensor, to_RTE: torch.Tensor) -> None:
         """Add its outputs to what is there."""
@@ -59,10 +65,8 @@ class Layer:
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class Reading(_Packed):
     """A linear layer that reads normed tokens: the norm's scales and shifts and its own bias are in the weights."""
-
-    weight: torch.Tensor
 
     @classmethod
     def of(cls, norm: Any, weight: torch.Tensor, bias: torch.Tensor) -> Reading:
@@ -76,10 +80,6 @@ class Reading:
     def together(cls, *layers: Reading) -> Reading:
         """One product for layers that read the same."""
         return cls(torch.cat([one.weight for one in layers], dim=1))
-
-    @cached_property
-    def _turned(self) -> torch.Tensor:
-        return self.weight.T.contiguous()
 
     def __call__(self, x_ME: torch.Tensor, name: str, room: Room) -> torch.Tensor:
         """Its outputs, in a tensor of that name or in one of their own."""
