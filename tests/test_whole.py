@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
+from scff.trials import summaries
+from scff.trials.mixture import losses_of
 from scff.trials.scales import EqualScale, ShareScale
 from scff.trials.structure import structured_columns
 from scff.trials.summaries import Calibration, Components, Scores
@@ -103,6 +105,28 @@ def test_calibration_gives_the_frequencies_where_scores_say_nothing():
     sure = Calibration.fit(2.0 * y[:, None] - 1, y)(np.array([[-1.0], [1.0]]))
     assert sure[0, 0] > 0.95
     assert sure[1, 1] > 0.95
+
+
+def test_few_rows_of_several_classes_do_not_say_which_is_likelier(monkeypatch):
+    rng, y, new = np.random.default_rng(3), np.repeat(np.arange(8), 6), np.repeat(np.arange(8), 200)
+
+    def drawn(y):
+        return 4.0 * np.eye(8)[y] + 1.5 * rng.normal(size=(len(y), 8))
+
+    def loss_of_new(calibration):
+        return losses_of(calibration(drawn(new)), new).mean()
+
+    known = [drawn(y) for _ in range(20)]
+    held = np.mean([loss_of_new(Calibration.fit(scores, y)) for scores in known])
+    monkeypatch.setattr(summaries, "_HELD_OF_SEVERAL", 0.01)
+    loose = np.mean([loss_of_new(Calibration.fit(scores, y)) for scores in known])
+    assert held < 0.97 * loose
+
+
+def test_many_rows_of_several_classes_do():
+    rng, y = np.random.default_rng(3), np.repeat(np.arange(3), (1400, 400, 200))
+    said = Calibration.fit(rng.normal(size=(2000, 3)), y)(rng.normal(size=(50, 3)))
+    np.testing.assert_allclose(said.mean(axis=0), [0.7, 0.2, 0.1], atol=0.02)
 
 
 @pytest.mark.parametrize("scale", SCALES)

@@ -31,6 +31,9 @@ _NOTHING = 1e-9
 #: Penalties that are tried, in units of the mean variance of a row.
 _PENALTIES = (1e-2, 1e-1, 1.0, 10.0, 100.0)
 
+#: How strongly a bias is held at nought, in rows: with several classes each has few rows to learn its own from.
+_HELD, _HELD_OF_SEVERAL = 0.01, 1.0
+
 #: A number goes at most this far beyond its score.
 _FURTHEST = 2.0
 
@@ -119,13 +122,13 @@ class Calibration:
         """The likeliest, with a slight pull towards knowing nothing."""
         size = float(scores_SC.std()) + 1e-12
         z_SK, n, n_classes = _by_class(scores_SC / size), len(y), int(y.max()) + 1
-        target_SK = np.eye(n_classes)[y]
+        target_SK, held = np.eye(n_classes)[y], _HELD if n_classes == 2 else _HELD_OF_SEVERAL
 
         def loss(theta: FloatArray) -> tuple[float, FloatArray]:
             log_p = log_softmax(theta[0] * z_SK + theta[1:])
             error = (np.exp(log_p) - target_SK) / n
-            value = -log_p[np.arange(n), y].mean() + (0.05 * theta[0] ** 2 + 0.01 * (theta[1:] ** 2).sum()) / n
-            slope = np.r_[(error * z_SK).sum() + 0.1 * theta[0] / n, error.sum(axis=0) + 0.02 * theta[1:] / n]
+            value = -log_p[np.arange(n), y].mean() + (0.05 * theta[0] ** 2 + held * (theta[1:] ** 2).sum()) / n
+            slope = np.r_[(error * z_SK).sum() + 0.1 * theta[0] / n, error.sum(axis=0) + 2 * held * theta[1:] / n]
             return float(value), slope
 
         start = np.r_[1.0, np.log(target_SK.mean(axis=0))]
