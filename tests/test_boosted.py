@@ -32,6 +32,22 @@ def test_they_tell_steps(tiny_v1):
     np.testing.assert_array_equal(p, Boosted().answer(case_of(tiny_v1, X, y))[1](as_table(Q)))
 
 
+def test_they_grow_on_all_labelled_rows_in_the_end(tiny_v1, monkeypatch):
+    X, y = steps(1400)
+    grown = []
+    fit = HistGradientBoostingClassifier.fit
+    monkeypatch.setattr(
+        HistGradientBoostingClassifier, "fit", lambda self, X, y: grown.append(len(y)) or fit(self, X, y)
+    )
+    case = case_of(tiny_v1, X, y)
+    assert len(case.landmarks) < 1400
+    Boosted().answer(case)
+    monkeypatch.setattr("scff.trials.boosted.BOOSTED_MOST", 1200)
+    Boosted().answer(case_of(tiny_v1, X, y))
+    assert grown[0] == 1400
+    assert 1200 <= grown[1] <= 1204  # two rows of every class, at least
+
+
 def test_a_part_knows_its_own_labels_alone(tiny_v1):
     X, y = steps()
     fitted, new = np.arange(100), np.arange(100, 160)

@@ -2,7 +2,8 @@
 
 They see steps, and columns that matter only together, as the votes of a forest do, but follow few telling columns much
 more closely. Unlike a forest they cannot judge the rows they were grown on, so they are grown anew for every part of
-held-back rows, of the strongest columns by that part's own labels.
+held-back rows, of the strongest columns by that part's own labels; and at the end of all labelled rows, not only of
+those that were asked.
 """
 
 from __future__ import annotations
@@ -17,13 +18,17 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from scff.fold.threads import small_trees
 from scff.tables.table import Table
 from scff.trials.case import Case
+from scff.trials.folds import spread
 
-__all__ = ["BOOSTED_ROWS", "Boosted"]
+__all__ = ["BOOSTED_MOST", "BOOSTED_ROWS", "Boosted"]
 
 FloatArray = npt.NDArray[np.float64]
 
 #: Labelled rows from which on they are asked: of fewer they say nothing that the other readings do not.
 BOOSTED_ROWS = 101
+
+#: Most labelled rows that they are grown on; a spread of these where there are more.
+BOOSTED_MOST = 8192
 
 #: Trees of all classes together, for time; at least so many steps are taken all the same.
 _TREES, _STEPS = 1000, 20
@@ -58,11 +63,11 @@ class Boosted:
         return None if case.held_back is None else answer(case.held_back), answer
 
     def _grow(self, case: Case) -> Callable[[Table], FloatArray]:
-        columns, rows = self.columns(case), case.landmarks
+        columns, rows = self.columns(case), spread(case.y, BOOSTED_MOST)
 
-        def read(table: Table) -> FloatArray:
+        def read(numbers: Table) -> FloatArray:
             most = np.finfo(np.float32).max  # half-way between two of them is a number still
-            return np.clip(np.asarray(case.codes.transform(table).columns(columns), dtype=np.float64), -most, most)
+            return np.clip(np.asarray(numbers.columns(columns), dtype=np.float64), -most, most)
 
         y = case.y[rows]
         a_step = int(y.max()) + 1 if y.max() > 1 else 1
@@ -74,11 +79,13 @@ class Boosted:
             **_SHAPE,
         )
         with small_trees():
-            trees.fit(read(case.support.take(rows)), y)
+            # Those of the whole case are there already; those of a part need not be kept.
+            numbers = case.numbers if case.origin is None else case.codes.transform(case.support)
+            trees.fit(read(numbers.take(rows)), y)
 
         def answer(table: Table) -> FloatArray:
             with small_trees():
-                return np.asarray(trees.predict_proba(read(table)))
+                return np.asarray(trees.predict_proba(read(case.codes.transform(table))))
 
         return answer
 

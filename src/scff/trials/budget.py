@@ -13,6 +13,7 @@ from scff.errors import MemoryBudgetError
 from scff.fold.budget import least_bytes
 from scff.memory.budget import format_bytes
 from scff.names import Trials
+from scff.trials.boosted import BOOSTED_MOST, Boosted
 from scff.trials.case import LANDMARKS, Case
 
 __all__ = ["Question", "afford", "keep_whole_within"]
@@ -46,6 +47,9 @@ def keep_whole_within(case: Case) -> None:
     # Two products and four kernels with their directions; partners of columns; a block of columns in a few copies;
     # trees, and the libraries that are loaded for all of it.
     whole = 14 * 8 * n * n + 4 * n * min(case.support.n_columns, 4096) + 6 * 8 * n * 1024 + (16 << 20)
+    if case.classified:  # boosted trees read rows beyond those as well, in a few copies of their own columns
+        further = max(0, min(case.support.n_rows, BOOSTED_MOST) - n)
+        whole += 4 * 8 * further * min(case.support.n_columns, Boosted.most)
     readers = (case,) if case.beside is None else (case, case.lent)
     shown = max(one.first_view.native_bytes(min(one.leaf_width, one.support.n_columns), 1) for one in readers)
     if max(whole, shown) > limit:
