@@ -19,10 +19,10 @@ import numpy as np
 from scff import FoldedClassifier
 from scff.errors import MemoryBudgetError
 
-backbone, method, limit = sys.argv[1:]
-rng = np.random.default_rng(0)
-y = np.arange(120) % 2
-X = (rng.normal(size=(120, 600)) + 0.6 * y[:, None] * (np.arange(600) < 150)).astype(np.float32)
+backbone, method, limit, n, width = sys.argv[1:]
+rng, n, width = np.random.default_rng(0), int(n), int(width)
+y = np.arange(n) % 2
+X = (rng.normal(size=(n, width)) + 0.6 * y[:, None] * (np.arange(width) < width // 4)).astype(np.float32)
 clf = FoldedClassifier(backbone, method=method, memory_limit=limit)
 try:
     clf.fit(X, y)
@@ -36,11 +36,15 @@ SLACK = 1.1
 """What a measured peak may be above a limit: pages that the allocator keeps, modules that are imported late."""
 
 
-def fit(backbone, method, limit):
+def fit(backbone, method, limit, shape=(120, 600)):
     """Fit in a process of its own: how it was refused, or its peaks."""
     env = os.environ | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", FIT, str(backbone), method, limit], capture_output=True, text=True, env=env, check=False
+        [sys.executable, "-c", FIT, str(backbone), method, limit, *map(str, shape)],
+        capture_output=True,
+        text=True,
+        env=env,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
@@ -68,6 +72,16 @@ def test_the_figure_that_a_refusal_names_is_accepted_and_kept(weights, method, t
     # The weights are apart: they are the same whatever the limit, and loading them is measured on its own.
     assert peaks["compile"] <= SLACK * parse_bytes(named)
     assert peaks["load"] > 0
+    tally("memory limits", "refused")
+    tally("memory limits", "served")
+
+
+@pytest.mark.parametrize("shape", [(1000, 400), pytest.param((3000, 300), marks=pytest.mark.hostile)])
+def test_the_same_of_the_default_on_many_rows(shape, tally):
+    # Matrices of rows by rows stay while the model reads: neither alone is the peak.
+    refused = fit("nano", "auto", "1MiB", shape)["refused"]
+    named = re.search(r"takes (?:about )?([\d.]+ \w+) beside the weights", refused)[1]
+    assert fit("nano", "auto", named, shape)["compile"] <= SLACK * parse_bytes(named)
     tally("memory limits", "refused")
     tally("memory limits", "served")
 

@@ -65,9 +65,11 @@ def memory_of_fit(
     rng = np.random.default_rng(0)
     y = np.arange(n_rows) % 2 if task == "classification" else rng.normal(size=n_rows)
     kind = "cpu" if device == "cpu" else "cuda"
-    working, readers = 0, [backbone]
-    if task == "classification" and parameters.get("method", "auto") == "auto":
-        empty = Case(backbone, Table(np.empty((n_rows, 0))), y, settings)
+    working, readers, summaries = 0, [backbone], 0
+    empty = Case(backbone, Table(np.empty((n_rows, 0))), y, settings)
+    if parameters.get("method", "auto") == "auto":
+        summaries = empty.summary_bytes
+    if summaries and task == "classification":
         readers += [
             case.beside for case in cases_of(empty, [backbone], second_reader(where)) if case.beside is not None
         ]
@@ -78,7 +80,7 @@ def memory_of_fit(
         working = max(working, view.native_bytes(read, _QUERIES[kind]))
     if kind == "cuda":
         return int(working + sum(reader.path.stat().st_size for reader in readers))
-    working *= default_workers() if read == width else 1
+    working = working * (default_workers() if read == width else 1) + summaries
     limit = parameters.get("memory_limit")
     if limit is not None:
         working = min(working, parse_bytes(limit))

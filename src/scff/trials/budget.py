@@ -15,6 +15,7 @@ from scff.memory.budget import format_bytes
 from scff.names import Trials
 from scff.trials.boosted import BOOSTED_MOST, Boosted
 from scff.trials.case import LANDMARKS, Case
+from scff.trials.folds import parts_wanted
 
 __all__ = ["Question", "afford", "keep_whole_within"]
 
@@ -25,6 +26,10 @@ FREE = 2e11
 #: predicts numbers is a large one.
 FREE_FOR_NUMBERS = 2e12
 
+#: Trees and the libraries that are loaded for all of it; and what the first pass of a model leaves behind: packed
+#: weights, and code that is made for the shapes of its products.
+_LIBRARIES, _FIRST_PASS = 16 << 20, 16 << 20
+
 #: Rows below which held-back rows say too little to be worth asking.
 FEWEST_ROWS = 40
 
@@ -32,8 +37,8 @@ FEWEST_ROWS = 40
 def keep_whole_within(case: Case) -> None:
     """Hold what the default method takes against the user's memory limit, before anything is asked.
 
-    That is the most of three: the whole table's summaries, one pass over the widest thing that is shown to the model,
-    and the fold of the paper's plan. They come one after the other.
+    Summaries of the whole table stay while the model reads. Making them takes more for a while, and so does the pass
+    over the widest thing that is shown to the model, or the fold of the paper's plan; these come one after the other.
 
     Raises
     ------
@@ -44,16 +49,20 @@ def keep_whole_within(case: Case) -> None:
     if limit is None:
         return
     n = len(case.landmarks)
-    # Two products and four kernels with their directions; partners of columns; a block of columns in a few copies;
-    # trees, and the libraries that are loaded for all of it.
-    whole = 14 * 8 * n * n + 4 * n * min(case.support.n_columns, 4096) + 6 * 8 * n * 1024 + (16 << 20)
+    # A few matrices on the way to a kernel's directions, partners of columns, a block of columns in a few copies.
+    made = 4 * 8 * n * n + 4 * n * min(case.support.n_columns, 4096) + 6 * 8 * n * 1024
     if case.classified:  # boosted trees read rows beyond those as well, in a few copies of their own columns
         further = max(0, min(case.support.n_rows, BOOSTED_MOST) - n)
-        whole += 4 * 8 * further * min(case.support.n_columns, Boosted.most)
+        made = max(made, 4 * 8 * (n + further) * min(case.support.n_columns, Boosted.most))
     readers = (case,) if case.beside is None else (case, case.lent)
-    shown = max(one.first_view.native_bytes(min(one.leaf_width, one.support.n_columns), 1) for one in readers)
-    if max(whole, shown) > limit:
-        needed = max(whole, shown, least_bytes(case.first_view, case.plan, case.support.n_rows))
+    shown = [one.first_view.native_bytes(min(one.leaf_width, one.support.n_columns), 1) for one in readers]
+    needed = (
+        case.summary_bytes
+        + _LIBRARIES
+        + len(readers) * _FIRST_PASS
+        + max(made, *shown, least_bytes(case.first_view, case.plan, case.support.n_rows))
+    )
+    if needed > limit:
         raise MemoryBudgetError(
             f"memory_limit is {format_bytes(limit)}, and asking {n} labelled rows how to read the whole table takes "
             f"about {format_bytes(needed, up=True)} beside the weights; raise the limit to that, or pass trials=0 or "
@@ -110,7 +119,7 @@ def afford(
     """
     arithmetic = case.arithmetic
     n = min(case.support.n_rows, LANDMARKS)
-    wanted = 8 if n <= 100 else 5 if n <= 300 else 3
+    wanted = parts_wanted(n)
     answer = max(arithmetic(case.support.n_rows, len(case.plan.core)), case.cost_of_a_pass)
     allowed = max(FREE if case.classified else FREE_FOR_NUMBERS, answer) - spent
 

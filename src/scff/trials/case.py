@@ -17,7 +17,7 @@ from scff.fold.methods import Method, Runtime
 from scff.plan.compile import compile_plan
 from scff.plan.plan import FoldPlan
 from scff.tables.table import Table
-from scff.trials.folds import are_codes, spread
+from scff.trials.folds import are_codes, parts_wanted, spread
 from scff.trials.remembered import COMPANY, SCALES, Arrays, arrays_of, of_scale, whole_from
 from scff.trials.scales import EqualScale, ShareScale
 from scff.trials.settings import Settings
@@ -88,6 +88,24 @@ class Case:
     def cost_of_a_pass(self) -> float:
         """Multiplications of one pass over all rows and a leaf of columns."""
         return self.arithmetic(self.support.n_rows, min(self.leaf_width, self.support.n_columns))
+
+    @property
+    def summary_bytes(self) -> int:
+        """What summaries of the whole table hold at most while held-back rows are asked: more than at any other time.
+
+        Products at two scales, and the directions of four kernels for each part.
+        """
+        n = len(self.landmarks) if self.origin is None else len(self.origin[0].landmarks)
+        parts = parts_wanted(n)
+        return int(8 * n * n * (2 + 4 * parts * (1 - 1 / parts) ** 2))
+
+    @property
+    def room(self) -> int | None:
+        """What a pass of the model may take of the user's memory limit, beside the summaries that are there."""
+        limit, root = self.settings.limit, self if self.origin is None else self.origin[0]
+        if limit is None or not any(scale in root._unlabelled for scale in SCALES.values()):
+            return limit
+        return max(1, limit - self.summary_bytes)
 
     @property
     def side_by_side(self) -> int:
@@ -203,6 +221,11 @@ class Case:
         found: Kernel = self.of_rows((scale, radial), lambda: Kernel(self.products(scale)[0], radial))
         return found
 
+    def forget(self) -> None:
+        """Let go of all that was made of the rows; it is made again where it is asked for."""
+        self._labelled.clear()
+        self._unlabelled.clear()
+
     def read_by(self, backbone: Backbone, beside: Backbone | None = None) -> Case:
         """The same rows for another backbone; what knows no model is made once for both."""
         return replace(self, backbone=backbone, beside=beside)
@@ -260,7 +283,7 @@ class Case:
             method,
             settings.options,
             cache=settings.cache,
-            limit=settings.limit,
+            limit=self.room,
             engine=settings.engine if plan is not None else "local",  # one leaf cannot be spread
         )
 

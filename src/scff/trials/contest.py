@@ -86,6 +86,7 @@ def contest(cases: Iterable[Case], trials: Trials, groups: npt.NDArray[Any] | No
                 steps.expect(work * sum(other.cost_of_a_pass for other in ordered))
             if n_splits == (answers[0].verdicts[0].n_splits if answers else n_splits) > 0:
                 verdict = judge(ask(episode, alternatives, steps=steps), episode, alternatives)
+                episode.forget()
                 answers.append(Answered(case, chosen(verdict, alternatives), (verdict,), episode.question.cost))
             else:
                 steps.expect(-work * case.cost_of_a_pass)

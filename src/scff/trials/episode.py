@@ -63,3 +63,8 @@ class Episode:
     def cases(self) -> tuple[Case, ...]:
         """A case for each split: its plan, views and summaries are made once and shared by all questions."""
         return tuple(self.case.part(split.fitted, split.new) for split in self.splits)
+
+    def forget(self) -> None:
+        """Let go of what was made of the parts; until the next collection of garbage they would hold themselves."""
+        for case in self.__dict__.pop("cases", ()):
+            case.forget()

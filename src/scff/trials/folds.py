@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["are_codes", "deal_folds", "spread"]
+__all__ = ["are_codes", "deal_folds", "parts_wanted", "spread"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -63,6 +63,11 @@ def deal_folds(y: npt.NDArray[Any], folds: int, groups: npt.NDArray[Any] | None 
         load[fold_of[group]] += counts[group]
     out: IntArray = fold_of[codes].astype(np.int64)
     return out
+
+
+def parts_wanted(n: int) -> int:
+    """Into how many parts so many labelled rows are dealt where nothing speaks against it: more where rows are few."""
+    return 8 if n <= 100 else 5 if n <= 300 else 3
 
 
 def are_codes(y: npt.NDArray[Any]) -> bool:

@@ -103,7 +103,7 @@ class Kernel:
     def directions(self) -> tuple[FloatArray, FloatArray]:
         """Variances, largest first, and unit vectors_SS."""
         with small_matrices():
-            variance, vectors = eigh(self._centred_SS)
+            variance, vectors = eigh(self.__dict__.pop("_centred_SS"))  # which nobody else asks for
         variance, vectors = np.maximum(variance[::-1], 0.0), vectors[:, ::-1]
         # The sign of a direction is free; fixed, so that the same rows always give the same columns.
         largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0)
