@@ -29,6 +29,7 @@ from scff.trials.folds import deal_folds
 from scff.trials.mixture import Mixture, fit_mixture
 from scff.trials.narrow import Company, Digest, Direct, Frequencies, Summarised
 from scff.trials.presentations import Answering, Core
+from scff.trials.reading import answers
 from scff.trials.settings import Settings
 from scff.trials.trial import judge
 
@@ -352,6 +353,23 @@ def test_a_memory_limit_changes_no_answer(tiny, wide):
         FoldedClassifier(tiny, leaf_width=32, memory_limit="10MiB").fit(X, y)
     named = re.search(r"about ([\d.]+ MiB)", str(refused.value))[1]
     FoldedClassifier(tiny, leaf_width=32, memory_limit=named).fit(X, y)
+
+
+def test_a_memory_limit_sums_up_fewer_query_rows_at_a_time(tiny, wide, monkeypatch):
+    X, y, Q = wide
+    rows = np.tile(Q, (60, 1))
+    free, bound = (FoldedClassifier(tiny, leaf_width=32, memory_limit=limit).fit(X, y) for limit in (None, "128MiB"))
+    sizes = []
+    monkeypatch.setattr(
+        "scff.estimators.fitted.answers",
+        lambda case, readings, part: sizes.append(part.n_rows) or answers(case, readings, part),
+    )
+    whole = free.predict_proba(rows)
+    assert max(sizes) >= 1500
+    sizes.clear()
+    monkeypatch.setattr("scff.trials.case.Case.query_bytes", 1 << 17)  # as of a thousand labelled rows and columns
+    np.testing.assert_allclose(bound.predict_proba(rows), whole, atol=1e-5)
+    assert set(sizes[:-1]) == {256}
 
 
 def test_on_gene_tables_the_default_is_better_than_the_papers_core(data_dir):

@@ -30,7 +30,8 @@ __all__ = ["Fitted"]
 
 logger = logging.getLogger(__name__)
 
-#: Query rows that are predicted together where several readings are mixed.
+#: Query rows that are predicted together where several readings are mixed; fewer, and a multiple of the second, where a
+#: quarter of a memory limit is less than summing them up takes.
 _ROWS = 4096
 _TOGETHER = 32
 
@@ -177,8 +178,10 @@ class Fitted:
             return readings[0].answer(rows)  # the paper's own numbers, bit for bit
         weights = tuple(choice.weight for choice in self.choices)
         mixture = mixed(weights, self.temperature, self.classes is not None)
-        parts = []
-        for part in rows.chunks(_ROWS):
+        parts, limit, step = [], self.settings.limit, _ROWS
+        if limit is not None:
+            step = max(_TOGETHER, min(step, limit // 4 // case.query_bytes // _TOGETHER * _TOGETHER))
+        for part in rows.chunks(step):
             n = part.n_rows
             # Products of matrices round the rows of a rest differently; filled up, a row's answer is its own.
             filled = part.take(np.arange(-(-n // _TOGETHER) * _TOGETHER) % n) if n % _TOGETHER else part

@@ -100,6 +100,11 @@ class Case:
         return int(8 * n * n * (2 + 4 * parts * (1 - 1 / parts) ** 2))
 
     @property
+    def query_bytes(self) -> int:
+        """What summing up a query row takes: products and similarities with the landmarks, and what the trees read."""
+        return 8 * 6 * len(self.landmarks) + 48 * min(self.support.n_columns, 4096)
+
+    @property
     def room(self) -> int | None:
         """What a pass of the model may take of the user's memory limit, beside the summaries that are there."""
         limit, root = self.settings.limit, self if self.origin is None else self.origin[0]
