@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import time
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +16,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from backbone_models import tiny_tabpfn_v1
 from scff.backbones import load_backbone
 from scff.backbones.weights.checkpoints import sha256
-from scff.pretrain.ahead import _next_reading, drawn_ahead
 from scff.pretrain.causal import causal_tasks
 from scff.pretrain.clusters import cluster_tasks
 from scff.pretrain.config import LessonConfig, RecipeConfig
@@ -229,50 +226,6 @@ def test_a_run_with_lessons_goes_on_bit_for_bit(few: LessonConfig, tmp_path: Pat
     assert cards[0]["teacher"] == {"name": few.teacher, "sha256": sha256(Path(few.teacher))}
     assert cards[0]["recipe"]["model"]["embed_dim"] == TOY_MODEL.embed_dim
     assert set(cards[0]["best"]) == {"synthetic", "wide", "real", "accuracy"}
-
-
-def test_lessons_drawn_ahead_are_those_that_a_step_would_draw(few: LessonConfig, tmp_path: Path) -> None:
-    mine, theirs = Lessons(few, tmp_path / "mine", 1), Lessons(few, tmp_path / "theirs", 1)
-    while theirs.draw_ahead(3, 2):
-        pass
-    for i in range(6):
-        mine.sample(3, draw_for(i))
-    known = {path.name: torch.load(path, weights_only=True)["leaves"] for path in (tmp_path / "theirs").iterdir()}
-    assert sorted(known) == [
-        f"0-{i:06d}.pt" for i in theirs._in_use(5)
-    ]  # of the steps up to the last that was asked for
-    for path in (tmp_path / "mine").iterdir():
-        for one, other in zip(torch.load(path, weights_only=True)["leaves"], known[path.name], strict=True):
-            assert all(torch.equal(one[part], other[part]) for part in one)
-
-
-def test_a_process_draws_ahead_of_the_steps_that_read(few: LessonConfig, tmp_path: Path) -> None:
-    recipe = taught_recipe(few)
-    idle = dataclasses.replace(recipe.stages[0], steps=5, lessons=0)
-    recipe = dataclasses.replace(recipe, stages=(idle, *recipe.stages))
-    assert [_next_reading(recipe, step) for step in (0, 4, 5, 6)] == [5, 5, 5, 6]
-    assert _next_reading(recipe, recipe.total_steps) is None
-    with drawn_ahead(recipe, tmp_path, 2, 0) as told:
-        assert told is not None
-        deadline = time.monotonic() + 120
-        while told.cpu_seconds.value == 0 and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert told.at(1) > 0
-        number = Lessons(few, tmp_path / "lessons", recipe.seed)._in_use(5)[0]
-        assert {path.name for path in (tmp_path / "lessons").glob("*.pt")} >= {
-            f"{rank}-{number:06d}.pt" for rank in (0, 1)
-        }
-    with drawn_ahead(toy_recipe(4), tmp_path, 2, 0) as told:
-        assert told is None
-
-
-def test_who_draws_the_lessons_does_not_change_a_run(
-    few: LessonConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert run(Job(tmp_path / "ahead", taught_recipe(few)), processes=2)
-    monkeypatch.setattr("scff.pretrain.run.drawn_ahead", lambda *args: contextlib.nullcontext(None))
-    assert run(Job(tmp_path / "steps", taught_recipe(few)), processes=2)
-    assert sha256(tmp_path / "ahead" / "nano.ckpt") == sha256(tmp_path / "steps" / "nano.ckpt")
 
 
 def test_the_packaged_recipe_can_be_read_and_its_lessons_drawn() -> None:

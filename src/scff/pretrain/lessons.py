@@ -25,7 +25,7 @@ from scff.backbones.weights.checkpoints import sha256
 from scff.pretrain import network
 from scff.pretrain.causal import causal_tasks
 from scff.pretrain.clusters import cluster_tasks
-from scff.pretrain.config import LessonConfig, RecipeConfig
+from scff.pretrain.config import LessonConfig
 from scff.pretrain.draws import Draw, Family, draw_for
 from scff.pretrain.leaves import Kind, Leaf, answer, show
 from scff.pretrain.measurements import contrast_tasks, factor_tasks
@@ -62,15 +62,6 @@ class Lessons:
     seed: int
     rank: int = 0
 
-    @classmethod
-    def of(cls, recipe: RecipeConfig, folder: Path, rank: int = 0) -> Lessons | None:
-        """Those of a run in a folder, if its recipe has any; a teacher whose weights are not here says so at once."""
-        if not recipe.has_lessons:
-            return None
-        lessons = cls(recipe.lessons, folder / "lessons", recipe.seed, rank)
-        lessons.describe()
-        return lessons
-
     @cached_property
     def teacher(self) -> Backbone:
         """The backbone that answers."""
@@ -90,49 +81,25 @@ class Lessons:
         draw : Draw
             Source of randomness for which one, and for how it is changed.
         """
-        in_use = self._in_use(step)
-        leaves = self._read(draw.integer(in_use[0], in_use[-1]))
+        newest = self.config.window // 4 + int(self.config.per_step * step)
+        oldest = max(0, newest - self.config.window)
+        leaves = self._read(draw.integer(oldest, newest))
         return _changed(leaves[draw.integer(0, len(leaves) - 1)], draw)
 
     def tidy(self, step: int) -> None:
         """Delete what has left the window."""
-        oldest = self._in_use(step)[0]
+        newest = self.config.window // 4 + int(self.config.per_step * step)
         for path in self.folder.glob(f"{self.rank}-*.pt"):
-            if int(path.stem.split("-")[1]) < oldest:
+            if int(path.stem.split("-")[1]) < newest - self.config.window:
                 path.unlink()
 
-    def draw_ahead(self, step: int, steps: int) -> bool:
-        """Draw one lesson that is in use at a step, or so many steps later, and is not there yet.
-
-        Returns
-        -------
-        bool
-            False where all are there.
-        """
-        for index in range(self._in_use(step)[0], self._in_use(step + steps)[-1] + 1):
-            if not self._path(index).exists():
-                self._write(index)
-                return True
-        return False
-
-    def _in_use(self, step: int) -> range:
-        """Numbers of the lessons that a step may read."""
-        newest = self.config.window // 4 + int(self.config.per_step * step)
-        return range(max(0, newest - self.config.window), newest + 1)
-
-    def _path(self, index: int) -> Path:
-        return self.folder / f"{self.rank}-{index:06d}.pt"
-
     def _read(self, index: int) -> list[dict[str, Tensor]]:
-        path = self._path(index)
+        path = self.folder / f"{self.rank}-{index:06d}.pt"
         if not path.exists():
-            self._write(index)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            network.write(path, {"leaves": self._draw(index)})
         leaves: list[dict[str, Tensor]] = torch.load(path, weights_only=True)["leaves"]
         return leaves
-
-    def _write(self, index: int) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        network.write(self._path(index), {"leaves": self._draw(index)})
 
     def _draw(self, index: int) -> list[dict[str, Tensor]]:
         """Leaves of one table, with the teacher's answers; drawn again where its support teaches nothing."""

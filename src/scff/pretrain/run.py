@@ -28,7 +28,6 @@ from tqdm.auto import tqdm
 from scff.errors import PretrainError, SCFFError
 from scff.memory.scratch import Scratch
 from scff.pretrain import network
-from scff.pretrain.ahead import Told, drawn_ahead
 from scff.pretrain.card import write_card
 from scff.pretrain.config import RecipeConfig
 from scff.pretrain.lessons import Lessons
@@ -107,21 +106,20 @@ def run(job: Job, processes: int = 2) -> bool:
         job.folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PretrainError(f"{job.folder} cannot be the folder of a run ({error.strerror}).") from error
-    trainer = _prepare(0, processes, job)  # what is wrong with a job is said here, not in one of its processes
+    _prepare(0, processes, job)  # what is wrong with a job is said here, not in one of its processes
     with _locked(job.folder / "lock"), Scratch() as meeting:
         address = f"file://{meeting}/store"
         if processes == 1:
-            _work(0, 1, address, job, None)
+            _work(0, 1, address, job)
         else:
-            with drawn_ahead(trainer.recipe, job.folder, processes, trainer.step) as told:
-                _spread(processes, address, job, told)
+            _spread(processes, address, job)
     return (job.folder / RESULT).exists()
 
 
-def _spread(processes: int, address: str, job: Job, told: Told | None) -> None:
+def _spread(processes: int, address: str, job: Job) -> None:
     """Work in several processes, which end with this one."""
     with unheard_interrupts():
-        args = (processes, address, job, told, os.getpid())
+        args = (processes, address, job, os.getpid())
         workers: Any = spawn(_work, args, nprocs=processes, join=False)  # type: ignore[no-untyped-call]
     try:
         while not workers.join():
@@ -154,7 +152,7 @@ class _locked:
         self.file.close()
 
 
-def _work(rank: int, world: int, address: str, job: Job, told: Told | None, parent: int | None = None) -> None:
+def _work(rank: int, world: int, address: str, job: Job, parent: int | None = None) -> None:
     """Body of one process, and of what started it the number: if that is killed, the folder is another run's."""
     if parent is not None:
         end_with(parent)
@@ -169,7 +167,7 @@ def _work(rank: int, world: int, address: str, job: Job, told: Told | None, pare
         dist.init_process_group("gloo", init_method=address, rank=rank, world_size=world)
     try:
         trainer = _prepare(rank, world, job)
-        _train(trainer, job, told if rank == 0 else None)
+        _train(trainer, job)
     finally:
         if world > 1:
             dist.destroy_process_group()
@@ -186,9 +184,9 @@ def _keep_freed_memory() -> None:
 def _prepare(rank: int, world: int, job: Job) -> Trainer:
     """Build a trainer at the step where the run stands."""
     if job.recipe is not None:
-        return Trainer(job.recipe, Lessons.of(job.recipe, job.folder, rank), rank, world)
+        return Trainer(job.recipe, _lessons(job.folder, job.recipe, rank), rank, world)
     with _stored(job.folder) as (recipe, stored):
-        trainer = Trainer(recipe, Lessons.of(recipe, job.folder, rank), rank, world)
+        trainer = Trainer(recipe, _lessons(job.folder, recipe, rank), rank, world)
         trainer.restore(stored)
     return trainer
 
@@ -207,7 +205,15 @@ def _stored(folder: Path) -> Iterator[tuple[RecipeConfig, dict[str, Any]]]:
         raise PretrainError(f"{path} is no state of a run ({reason}); begin the run again elsewhere.") from error
 
 
-def _train(trainer: Trainer, job: Job, told: Told | None) -> None:
+def _lessons(folder: Path, recipe: RecipeConfig, rank: int = 0) -> Lessons | None:
+    if not recipe.has_lessons:
+        return None
+    lessons = Lessons(recipe.lessons, folder / "lessons", recipe.seed, rank)
+    lessons.describe()  # a teacher whose weights are not here says so at once
+    return lessons
+
+
+def _train(trainer: Trainer, job: Job) -> None:
     """Step until the recipe, the step bound or the time is over."""
     recipe, first = trainer.recipe, trainer.rank == 0
     last = recipe.total_steps if job.steps is None else min(job.steps, recipe.total_steps)
@@ -217,8 +223,6 @@ def _train(trainer: Trainer, job: Job, told: Told | None) -> None:
     shown: StepReport | None = None
     while trainer.step < last:
         report = trainer.train_step(want_stop=time.monotonic() >= deadline)
-        if told is not None:
-            trainer.cpu_seconds += told.at(trainer.step)
         if first:
             shown = _smooth(shown, report)
             bar.set_description(recipe.stage_at(trainer.step - 1)[0].name)
@@ -277,7 +281,7 @@ def deliver(folder: Path) -> Path:
         raise PretrainError(f"There is no run in {folder}.")
     result, best = folder / RESULT, folder / "best.ckpt"
     with _stored(folder) as (recipe, stored):
-        lessons = Lessons.of(recipe, folder)
+        lessons = _lessons(folder, recipe)
         facts = {
             "recipe": stored["recipe"],
             "processes": stored["world"],
