@@ -9,6 +9,7 @@ import sys
 import tempfile
 import textwrap
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from conftest import compiled, make_wide, paper
 from scff.backbones.base import LeafCache
 from scff.fold.caches import CacheStore
 from scff.memory import scratch
-from scff.memory.scratch import Scratch, remove_leftovers
+from scff.memory.scratch import Scratch, remove_leftovers, temporary_files_in
 from scff.tables.atomic import write_atomically
 
 
@@ -185,3 +186,10 @@ def test_a_file_that_is_taken_for_a_leftover_while_it_is_made_is_made_again(fold
     write_atomically(folder / "x", lambda path: path.write_text("whole"))
     assert seen
     assert [path.name for path in folder.iterdir()] == ["x"]
+
+
+def test_temporary_files_of_others_lie_where_they_are_told_to(tmp_path):
+    before = tempfile.gettempdir()
+    with temporary_files_in(tmp_path), tempfile.NamedTemporaryFile() as file:
+        assert Path(file.name).parent == tmp_path
+    assert tempfile.gettempdir() == before

@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import time
 import weakref
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ try:
 except ImportError:  # not a Unix
     fcntl = None
 
-__all__ = ["PartialFile", "Scratch", "remove_leftovers"]
+__all__ = ["PartialFile", "Scratch", "remove_leftovers", "temporary_files_in"]
 
 _PREFIX, _LOCK = "scff-", "in-use"
 _FOLDER = re.compile(r"scff-[a-z0-9_]{8}")
@@ -93,6 +94,16 @@ class PartialFile:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+@contextlib.contextmanager
+def temporary_files_in(folder: Path) -> Iterator[None]:
+    """Let temporary files of whatever is called meanwhile lie in a folder, such as one that goes with its run."""
+    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -26,7 +26,7 @@ from torch.multiprocessing.spawn import spawn
 from tqdm.auto import tqdm
 
 from scff.errors import PretrainError, SCFFError
-from scff.memory.scratch import Scratch
+from scff.memory.scratch import Scratch, temporary_files_in
 from scff.pretrain import network
 from scff.pretrain.card import write_card
 from scff.pretrain.config import RecipeConfig
@@ -112,13 +112,13 @@ def run(job: Job, processes: int = 2) -> bool:
         if processes == 1:
             _work(0, 1, address, job)
         else:
-            _spread(processes, address, job)
+            _spread(processes, address, job, meeting)
     return (job.folder / RESULT).exists()
 
 
-def _spread(processes: int, address: str, job: Job) -> None:
+def _spread(processes: int, address: str, job: Job, scratch: Path) -> None:
     """Work in several processes, which end with this one."""
-    with unheard_interrupts():
+    with unheard_interrupts(), temporary_files_in(scratch):  # torch notes there how each of them failed
         args = (processes, address, job, os.getpid())
         workers: Any = spawn(_work, args, nprocs=processes, join=False)  # type: ignore[no-untyped-call]
     try:
@@ -127,6 +127,7 @@ def _spread(processes: int, address: str, job: Job) -> None:
     finally:
         for process in workers.processes:
             process.kill()
+            process.join()
 
 
 class _locked:
@@ -246,8 +247,7 @@ def _train(trainer: Trainer, job: Job) -> None:
 
 def _smooth(shown: StepReport | None, report: StepReport) -> StepReport:
     """Average over some fifty steps, for eyes: tables differ too much for a single step to say anything."""
-    if shown is None:
-        return report
+    shown = shown or report
     loss = 0.98 * shown.loss + 0.02 * report.loss
     return StepReport(loss, 0.98 * shown.baseline + 0.02 * report.baseline, report.stop)
 
