@@ -51,9 +51,9 @@ def keep_whole_within(case: Case) -> None:
     n = len(case.landmarks)
     # A few matrices on the way to a kernel's directions, partners of columns, a block of columns in a few copies.
     made = 4 * 8 * n * n + 4 * n * min(case.support.n_columns, 4096) + 6 * 8 * n * 1024
-    if case.classified:  # boosted trees read rows beyond those as well, in a few copies of their own columns
-        further = max(0, min(case.support.n_rows, BOOSTED_MOST) - n)
-        made = max(made, 4 * 8 * (n + further) * min(case.support.n_columns, Boosted.most))
+    if case.classified:  # boosted trees read more rows than the landmarks, in a few copies of their own columns
+        grown_on = min(case.support.n_rows, BOOSTED_MOST)
+        made = max(made, 4 * 8 * grown_on * min(case.support.n_columns, Boosted.most))
     readers = (case,) if case.beside is None else (case, case.lent)
     shown = [one.first_view.native_bytes(min(one.leaf_width, one.support.n_columns), 1) for one in readers]
     needed = (

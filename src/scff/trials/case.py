@@ -95,7 +95,7 @@ class Case:
 
         Products at two scales, and the directions of four kernels for each part.
         """
-        n = len(self.landmarks) if self.origin is None else len(self.origin[0].landmarks)
+        n = len(self.landmarks)
         parts = parts_wanted(n)
         return int(8 * n * n * (2 + 4 * parts * (1 - 1 / parts) ** 2))
 
@@ -110,7 +110,7 @@ class Case:
         limit, root = self.settings.limit, self if self.origin is None else self.origin[0]
         if limit is None or not any(scale in root._unlabelled for scale in SCALES.values()):
             return limit
-        return max(1, limit - self.summary_bytes)
+        return max(1, limit - root.summary_bytes)
 
     @property
     def side_by_side(self) -> int:
